@@ -1,0 +1,106 @@
+"""Ranking: which query terms to look up, and in which order the matches come.
+
+BM25 over statistics pooled across the visible compartments, and over nothing else (P5): scores of different
+compartments compare, and what is hidden has no part in them.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from tidegate.domain.text import Query
+
+COLUMN_WEIGHTS = (3.0, 2.0, 1.0)
+"""How much a match in key, tags and content counts."""
+
+CANDIDATES_MAX = 128
+"""How many matches a compartment hands over for scoring."""
+
+PROBE_TERMS_MAX = 24
+"""How many terms phase one looks up at most."""
+
+_K1 = 1.2
+_B = 0.4
+_COMMON = 0.05  # terms in a larger share of the memories are not looked up while rarer ones remain
+_COMMON_MIN = 2_000  # in a small store every term may be looked up
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Live memories of a compartment, or of several added up: their number and total terms by column."""
+
+    documents: int = 0
+    lengths: tuple[int, int, int] = (0, 0, 0)
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        key, tags, content = (a + b for a, b in zip(self.lengths, other.lengths, strict=True))
+        return Statistics(self.documents + other.documents, (key, tags, content))
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How often each query term stands in key, tags and content of a memory, and their lengths in terms."""
+
+    counts: Mapping[str, tuple[int, int, int]]
+    lengths: tuple[int, int, int]
+
+
+class Ranked(Protocol):
+    """What the final order looks at."""
+
+    @property
+    def score(self) -> float: ...
+    @property
+    def updated_at(self) -> datetime: ...
+    @property
+    def key(self) -> str: ...
+
+
+RankedT = TypeVar("RankedT", bound=Ranked)
+
+
+def idf(frequency: int, statistics: Statistics) -> float:
+    """The weight of a term that stands in so many memories; never below zero."""
+    return math.log1p(max(statistics.documents - frequency + 0.5, 0.5) / (frequency + 0.5))
+
+
+def select_terms(query: Query, frequencies: Mapping[str, int], statistics: Statistics) -> tuple[str, ...]:
+    """The terms to look up in phase one, rarest first: those that exist and, while such remain, are not common.
+
+    frequencies: in how many visible memories each term stands; absent or 0 when in none.
+    """
+    found = [(frequencies[term], term) for term in query.terms if frequencies.get(term, 0)]
+    found.sort(key=lambda item: item[0])
+    limit = max(_COMMON_MIN, _COMMON * statistics.documents)
+    rare = [term for frequency, term in found if frequency <= limit]
+    return tuple(rare or [term for _, term in found[:1]])[:PROBE_TERMS_MAX]
+
+
+def score(query: Query, match: Match, frequencies: Mapping[str, int], statistics: Statistics) -> float:
+    """How well a memory answers the query, rounded to 6 decimals; 0 when nothing matches."""
+    total = 0.0
+    for word in query.words:
+        best = max((_term_score(term, match, frequencies, statistics) for term in word.terms), default=0.0)
+        total += word.weight * best
+    return round(total, 6)
+
+
+def best_first(matches: Iterable[RankedT]) -> list[RankedT]:
+    """By score, then newest first, then by key in code point order."""
+    by_key = sorted(matches, key=lambda match: match.key)
+    return sorted(by_key, key=lambda match: (match.score, match.updated_at), reverse=True)
+
+
+def _term_score(term: str, match: Match, frequencies: Mapping[str, int], statistics: Statistics) -> float:
+    """BM25F: counts are weighted and set against the column's average length before they saturate."""
+    counts = match.counts.get(term)
+    if counts is None:
+        return 0.0
+    weighted = 0.0
+    for count, weight, length, total in zip(counts, COLUMN_WEIGHTS, match.lengths, statistics.lengths, strict=True):
+        if count:
+            relative = length * statistics.documents / total if total else 1.0
+            weighted += weight * count / (1 - _B + _B * relative)
+    return idf(frequencies.get(term, 0), statistics) * weighted * (_K1 + 1) / (weighted + _K1)
