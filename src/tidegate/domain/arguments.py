@@ -1,0 +1,145 @@
+"""Checks of what a caller sent: each names the argument and says what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+
+from tidegate.domain.limits import Limits
+from tidegate.errors import InvalidArgument, LimitExceeded
+
+_AGENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+# Names that Windows gives to devices, whatever follows a dot.
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+# U+061C, U+200E, U+200F: bidi marks. U+202A..202E, U+2066..2069: bidi controls. U+2028, U+2029: separators.
+_DECEIVING = re.compile("[\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def check_agent(agent: object) -> str:
+    """An agent id: 1 to 64 of `a-z 0-9 . _ -`, starting with a letter or digit, and no device name."""
+    text = _text("agent", agent)
+    if not _AGENT.fullmatch(text) or _DEVICE.fullmatch(text) or text.endswith("."):
+        raise InvalidArgument(
+            "agent: use 1 to 64 of a-z, 0-9, '.', '_' and '-', starting with a letter or digit, not a device name",
+            argument="agent",
+        )
+    return text
+
+
+def check_key(key: object, limits: Limits, argument: str = "key") -> str:
+    """A key in NFC; case and spaces are kept."""
+    return _label(argument, key, limits.key_chars_max)
+
+
+def check_content(content: object, limits: Limits) -> str:
+    """The content exactly as sent, at most `content_bytes_max` bytes of UTF-8."""
+    text = _text("content", content)
+    if not text:
+        raise InvalidArgument("content: must not be empty", argument="content")
+    size = len(text.encode())
+    if size > limits.content_bytes_max:
+        raise _too_much("content", "bytes of UTF-8", limits.content_bytes_max, size)
+    return text
+
+
+def check_tags(tags: object, limits: Limits, argument: str = "tags") -> tuple[str, ...]:
+    """Tags in NFC, trimmed, distinct, in code-point order; one string, or a JSON list in a string, counts as a list."""
+    items = [item.strip() if isinstance(item, str) else item for item in _items(tags, argument)]
+    distinct = {_label(argument, item, limits.tag_chars_max) for item in items if item != ""}
+    if len(distinct) > limits.tags_max:
+        raise _too_much(argument, "tags", limits.tags_max, len(distinct))
+    return tuple(sorted(distinct))
+
+
+def check_tag(tag: object, limits: Limits) -> str | None:
+    """One tag to filter by, as `check_tags` would store it; None for no filter."""
+    return None if tag is None else _label("tag", tag.strip() if isinstance(tag, str) else tag, limits.tag_chars_max)
+
+
+def check_query(query: object, limits: Limits) -> str:
+    """The query as sent; nothing in it is syntax."""
+    text = _text("query", query)
+    if len(text) > limits.query_chars_max:
+        raise _too_much("query", "characters", limits.query_chars_max, len(text))
+    return text
+
+
+def check_number(argument: str, value: object, *, default: int, most: int) -> int:
+    """A whole number from 1 to `most`; 10.0 counts as 10, None as the default."""
+    if value is None:
+        return default
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if 1 <= number <= most and number == int(number):
+        return int(number)
+    raise InvalidArgument(f"{argument}: must be a whole number from 1 to {most}", argument=argument)
+
+
+def check_names(arguments: Iterable[str], known: Sequence[str]) -> None:
+    """Nothing when every argument is known; the first that is not is refused by name."""
+    for name in arguments:
+        if name not in known:
+            shown = json.dumps(name[:64])
+            raise InvalidArgument(f"{shown} is not an argument here; known: {', '.join(known)}", argument=name[:64])
+
+
+def require(arguments: Mapping[str, object], *names: str) -> None:
+    """Nothing when each of `names` is there and not null."""
+    for name in names:
+        if arguments.get(name) is None:
+            raise InvalidArgument(f"{name}: is required", argument=name)
+
+
+def _text(argument: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{argument}: must be a string", argument=argument)
+    if _UNSTORABLE.search(value):
+        raise InvalidArgument(f"{argument}: must not contain NUL or lone surrogates", argument=argument)
+    return value
+
+
+def _label(argument: str, value: object, chars_max: int) -> str:
+    """A key or tag in NFC: one visible line that cannot deceive the eye about its order."""
+    text = _text(argument, value)
+    # Normalising is quadratic in runs of combining marks, so the length comes first; NFC shortens by less than 4.
+    if len(text) > 4 * chars_max:
+        raise _too_much(argument, "characters", chars_max, len(text))
+    text = unicodedata.normalize("NFC", text)
+    if len(text) > chars_max:
+        raise _too_much(argument, "characters", chars_max, len(text))
+    if not text.strip():
+        raise InvalidArgument(f"{argument}: must not be empty or blank", argument=argument)
+    if _DECEIVING.search(text) or any(unicodedata.category(char) == "Cc" for char in text):
+        raise InvalidArgument(
+            f"{argument}: must not contain control characters, line separators or bidirectional controls",
+            argument=argument,
+        )
+    return text
+
+
+def _items(tags: object, argument: str) -> list[object]:
+    if tags is None:
+        return []
+    if isinstance(tags, str):
+        return _listed(tags)
+    if isinstance(tags, list | tuple):
+        return list(tags)
+    raise InvalidArgument(f"{argument}: must be a list of strings", argument=argument)
+
+
+def _listed(text: str) -> list[object]:
+    """A JSON list in a string, as some models send it; any other string is one tag."""
+    if text.lstrip().startswith("["):
+        try:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError):
+            return [text]
+        if isinstance(parsed, list):
+            return parsed
+    return [text]
+
+
+def _too_much(argument: str, unit: str, limit: int, actual: int) -> LimitExceeded:
+    return LimitExceeded(f"{argument}: {actual} {unit}; the limit is {limit}", argument=argument, limit=limit, actual=actual)

@@ -1,0 +1,45 @@
+"""Cursors: where a list goes on. Opaque, and bound to the agent, taint and tag they were made for."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level
+
+_DIGEST_BYTES = 16
+
+
+def write_cursor(after: str, agent: str, taint: Level, tag: str | None) -> str:
+    """A cursor that goes on after the key `after`. It is made only of what its session has already seen (P5)."""
+    position = after.encode()
+    return base64.urlsafe_b64encode(_seal(position, agent, taint, tag) + position).decode("ascii").rstrip("=")
+
+
+def read_cursor(cursor: object, agent: str, taint: Level, tag: str | None) -> str:
+    """The key to go on after; "" for no cursor, which is before every key."""
+    if cursor is None:
+        return ""
+    try:
+        data = base64.urlsafe_b64decode(_padded(cursor))
+        seal, position = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        if seal == _seal(position, agent, taint, tag) and write_cursor(position.decode(), agent, taint, tag) == cursor:
+            return position.decode()
+    except (ValueError, binascii.Error):
+        pass  # one answer for every cursor that is not ours
+    raise InvalidArgument("cursor: not valid here; list again without it", argument="cursor")
+
+
+def _padded(cursor: object) -> bytes:
+    if not isinstance(cursor, str):
+        raise ValueError
+    data = cursor.encode("ascii")
+    return data + b"=" * (-len(data) % 4)
+
+
+def _seal(position: bytes, agent: str, taint: Level, tag: str | None) -> bytes:
+    bound = json.dumps([agent, taint.name, tag]).encode("ascii")
+    return hashlib.sha256(bound + b"\0" + position).digest()[:_DIGEST_BYTES]

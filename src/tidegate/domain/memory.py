@@ -1,0 +1,80 @@
+"""What the five verbs answer: values with the fields of the tools' results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from tidegate.domain.record import Origin
+from tidegate.policy.levels import Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One memory, as its session sees it.
+
+    content: whole from get; in list and search cut to 500 code points at a grapheme boundary, then `truncated` is true.
+    newer_below: the level of a visible lower variant that was updated later than this one (get only).
+    """
+
+    key: str
+    content: str
+    classification: Level
+    tags: tuple[str, ...]
+    version: int
+    origin: Origin
+    created_at: datetime
+    updated_at: datetime
+    truncated: bool = False
+    newer_below: Level | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit(Memory):
+    """A memory that matches. score: BM25, rounded to 6 decimals, comparable within one search."""
+
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What a search found, best first. complete: false when the work budget or the answer's size ended it early."""
+
+    hits: tuple[Hit, ...]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some memories in key order, and where to go on; None at the end."""
+
+    memories: tuple[Memory, ...]
+    next_cursor: str | None
+
+
+class Status(StrEnum):
+    """What a save did."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A save that is stored and audited."""
+
+    key: str
+    classification: Level
+    version: int
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A delete that is stored and audited. still_visible: the level of the lower variant that shows again."""
+
+    key: str
+    classification: Level
+    still_visible: Level | None = None

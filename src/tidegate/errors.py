@@ -1,0 +1,60 @@
+"""The errors a caller can meet.
+
+    TidegateError
+    ├── InvalidArgument   INVALID_ARGUMENT   an argument is of the wrong kind or out of range
+    ├── LimitExceeded     LIMIT              an argument is too long or there are too many
+    ├── NotFound          NOT_FOUND          nothing live under that key at the session's own level
+    ├── Refused           REFUSED            the policy says no: session ended, ceiling, sink, identity
+    └── StorageError      STORAGE            the store cannot be read or written
+
+Messages name the argument and what to do. They never carry engine text, SQL, paths or content (P12).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TidegateError(Exception):
+    """The root of the tree: `code` is stable, `message` is for people, `details` for programs."""
+
+    code: ClassVar[str] = "ERROR"
+
+    def __init__(self, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def to_dict(self) -> dict[str, object]:
+        """`{code, message, …details}`, as every surface shows it under `error`."""
+        return {"code": self.code, "message": self.message, **self.details}
+
+
+class InvalidArgument(TidegateError):
+    """An argument is of the wrong kind or out of range; `argument` names it."""
+
+    code = "INVALID_ARGUMENT"
+
+
+class LimitExceeded(TidegateError):
+    """Too long or too many; `argument`, `limit` and `actual` say what and by how much."""
+
+    code = "LIMIT"
+
+
+class NotFound(TidegateError):
+    """Nothing live under that key at the session's own level."""
+
+    code = "NOT_FOUND"
+
+
+class Refused(TidegateError):
+    """The policy says no; `rule` names the property of the policy."""
+
+    code = "REFUSED"
+
+
+class StorageError(TidegateError):
+    """The store cannot be read or written; nothing was changed."""
+
+    code = "STORAGE"

@@ -1,0 +1,1 @@
+"""The policy: pure decisions over levels. Standard library only; no clock, no I/O, no storage."""

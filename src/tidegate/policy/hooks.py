@@ -1,0 +1,67 @@
+"""The events the gate asks the policy about: one frozen value each, holding all that the decision needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from tidegate.policy.levels import Level
+from tidegate.policy.taint import Standing
+
+LEVEL_ARGUMENTS = frozenset({"classification", "level", "taint", "security_level", "sensitivity"})
+"""What a model sends when it tries to choose a level. Without effect, no error, noted in the audit (P2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreToolCall:
+    """PRE_TOOL_CALL: before a tool runs. None as standing: no such session."""
+
+    standing: Standing | None
+    tool: str
+    known_tools: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PostToolResponse:
+    """POST_TOOL_RESPONSE: before a result leaves. `origins` holds the agent and label of each record in it."""
+
+    before: Standing
+    standing: Standing | None
+    agent: str
+    origins: Collection[tuple[str, Level | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class TaintRaise:
+    """A session is about to read something at `source`."""
+
+    standing: Standing | None
+    source: Level
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpen:
+    """A new session is about to start at `level` under `ceiling`, perhaps as the child of `parent`."""
+
+    level: Level
+    ceiling: Level
+    parent: Standing | None
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class CeilingChange:
+    """The owner is about to set a session's ceiling."""
+
+    standing: Standing | None
+    ceiling: Level
+
+
+Event = PreToolCall | PostToolResponse | TaintRaise | SessionOpen | CeilingChange
+
+
+def split_level_arguments(arguments: Mapping[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:
+    """The arguments without any that try to choose a level, and the names of those that did (P2)."""
+    kept = {name: value for name, value in arguments.items() if name not in LEVEL_ARGUMENTS}
+    attempted = tuple(sorted(name for name in arguments if name in LEVEL_ARGUMENTS))
+    return kept, attempted

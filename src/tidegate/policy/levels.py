@@ -1,0 +1,26 @@
+"""Levels of classification: four, in one fixed order."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Level(IntEnum):
+    """PUBLIC < INTERNAL < CONFIDENTIAL < RESTRICTED. A total order, so join is `max` and meet is `min`."""
+
+    PUBLIC = 0
+    INTERNAL = 1
+    CONFIDENTIAL = 2
+    RESTRICTED = 3
+
+    def can_flow_to(self, target: Level) -> bool:
+        """Whether information at this level may become visible at `target`."""
+        return self <= target
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def read_label(label: object) -> Level | None:
+    """The level that a stored label names exactly; None for anything else, which nobody may read (P17)."""
+    return Level.__members__.get(label) if isinstance(label, str) else None

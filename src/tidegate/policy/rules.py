@@ -1,0 +1,88 @@
+"""The rules: one small function per event, and `decide`, which knows no other way to say yes."""
+
+from __future__ import annotations
+
+from tidegate.policy.decision import Allow, Decision, Deny
+from tidegate.policy.hooks import CeilingChange, Event, PostToolResponse, PreToolCall, SessionOpen, TaintRaise
+from tidegate.policy.taint import Standing
+
+CHILD_DEPTH_MAX = 4
+
+_UNKNOWN_SESSION = Deny("P13", "unknown session: the owner makes one with `tidegate session new`")
+_ENDED = Deny("P7", "session ended: the owner starts a new one, under a new name")
+_CEILING = Deny("P4", "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session")
+_LEAVING = Deny("P1", "the result was withheld: it is not for this session")
+
+
+def decide(event: Event) -> Decision:
+    """Allow or Deny for one event. Whatever is not recognised is denied (P17)."""
+    match event:
+        case PreToolCall():
+            return _before_tool(event)
+        case PostToolResponse():
+            return _after_tool(event)
+        case TaintRaise():
+            return _raise(event)
+        case SessionOpen():
+            return _open(event)
+        case CeilingChange():
+            return _ceiling(event)
+        case _:
+            return Deny("P17", "refused: unknown event")
+
+
+def _living(standing: Standing | None) -> Standing | Deny:
+    if standing is None:
+        return _UNKNOWN_SESSION
+    return _ENDED if standing.ended else standing
+
+
+def _before_tool(event: PreToolCall) -> Decision:
+    standing = _living(event.standing)
+    if isinstance(standing, Deny):
+        return standing
+    if event.tool not in event.known_tools:
+        return Deny("P17", "unknown tool")
+    return Allow(standing.taint)  # P2: the classification is the live taint, whatever was asked.
+
+
+def _after_tool(event: PostToolResponse) -> Decision:
+    standing = _living(event.standing)
+    if isinstance(standing, Deny):
+        return standing  # P4: a result is released only while the session lives.
+    for agent, level in event.origins:
+        # P1, P6: judged by the taint of the call, which the live taint can only exceed.
+        if level is None or agent != event.agent or not level.can_flow_to(event.before.taint):
+            return _LEAVING
+    return Allow(standing.taint)
+
+
+def _raise(event: TaintRaise) -> Decision:
+    standing = _living(event.standing)
+    if isinstance(standing, Deny):
+        return standing
+    level = max(standing.taint, event.source)  # P4: taint' = taint ⊔ source.
+    return Allow(level) if level.can_flow_to(standing.ceiling) else _CEILING
+
+
+def _open(event: SessionOpen) -> Decision:
+    level = event.level
+    if event.parent is not None:
+        parent = _living(event.parent)
+        if isinstance(parent, Deny):
+            return parent
+        if event.depth > CHILD_DEPTH_MAX:
+            return Deny("P15", f"a session can have children to a depth of {CHILD_DEPTH_MAX}")
+        if not event.ceiling.can_flow_to(parent.ceiling):
+            return Deny("P15", "a child's ceiling cannot be above its parent's")
+        level = max(level, parent.taint)  # P15: a child starts at or above its parent's taint.
+    return Allow(level) if level.can_flow_to(event.ceiling) else _CEILING
+
+
+def _ceiling(event: CeilingChange) -> Decision:
+    standing = _living(event.standing)
+    if isinstance(standing, Deny):
+        return standing
+    if not standing.taint.can_flow_to(event.ceiling):
+        return Deny("P4", "the ceiling cannot be below the session's taint: start a fresh session instead")
+    return Allow(event.ceiling)

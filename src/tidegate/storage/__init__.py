@@ -1,0 +1,1 @@
+"""Storage: compartments, views and the control store, by several providers."""

@@ -1,0 +1,188 @@
+"""What every provider gives: compartments, views of them, and the control store.
+
+A compartment is all the state of one agent at one level. A view is what the gate hands out for one call: the
+session's own compartment, and those below it, open for reading. Nothing above is in it, so no code that holds a
+view can name it (P5).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidegate.domain.audit import Entry, Event
+from tidegate.domain.rank import Match, Statistics
+from tidegate.domain.record import Draft, Kind, Record
+from tidegate.domain.text import Columns
+from tidegate.policy.levels import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A live memory that holds at least one of the terms asked for: enough of it to score, shadow and order it."""
+
+    id: int
+    key: str
+    updated_at: datetime
+    match: Match
+
+
+class Reading(ABC):
+    """One compartment, open for reading. Rows whose label is not the compartment's own do not exist here (P17)."""
+
+    agent: str
+    level: Level
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """One moment in time for all the reads inside."""
+
+    @abstractmethod
+    def read(self, kind: Kind, key: str) -> Record | None:
+        """The newest version under a key, live or deleted."""
+
+    @abstractmethod
+    def has_live(self, kind: Kind, key: str) -> bool:
+        """Whether a live record stands under a key: what shadowing asks."""
+
+    @abstractmethod
+    def page(self, kind: Kind, *, after: str, tag: str | None, limit: int) -> list[Record]:
+        """Live records with keys after `after`, in code-point order, at most `limit`; with `tag`, only those that carry it."""
+
+    @abstractmethod
+    def statistics(self) -> Statistics:
+        """Number and lengths of all live memories, as indexed."""
+
+    @abstractmethod
+    def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
+        """In how many live memories each term stands; terms in none may be absent."""
+
+    @abstractmethod
+    def candidates(self, probe: Sequence[str], terms: Sequence[str]) -> Iterator[Candidate]:
+        """Live memories that hold any term of `probe`, roughly best first, with the counts of all `terms`.
+
+        Raises BudgetSpent when the provider's bound on the work of one search is reached.
+        """
+
+    @abstractmethod
+    def fetch(self, ids: Sequence[int]) -> list[Record]:
+        """The records of candidates, in the order of `ids`."""
+
+    @abstractmethod
+    def entries(self, *, after: int = 0) -> Iterator[Entry]:
+        """The audit chain from the entry that follows sequence number `after`."""
+
+    @abstractmethod
+    def last_entry(self) -> Entry | None:
+        """The head of the audit chain."""
+
+
+class Compartment(Reading):
+    """One compartment, open for writing."""
+
+    @abstractmethod
+    def transaction(self, *, durable: bool = False) -> AbstractContextManager[None]:
+        """All the writes inside, or none. Alone among processes and threads.
+
+        durable: on return it has survived power loss, whatever the provider's setting.
+        """
+
+    @abstractmethod
+    def put(self, draft: Draft, columns: Columns | None) -> None:
+        """Store a new version and make it the live one; index it under `columns` (memories only)."""
+
+    @abstractmethod
+    def touch(self, kind: Kind, key: str, updated_at: datetime) -> None:
+        """Note that the live record was saved again as it was."""
+
+    @abstractmethod
+    def bury(self, kind: Kind, key: str, deleted_at: datetime) -> None:
+        """Hide the live record: it leaves the index, and stays for the audit."""
+
+    @abstractmethod
+    def append(self, event: Event) -> None:
+        """Enter an event as the next of the audit chain."""
+
+
+class BudgetSpent(Exception):
+    """A search reached the bound on its work. Never leaves core."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The compartments of one agent that can flow to one taint. visible: highest first, `own` among them.
+
+    own is open for writing only in the call of a verb that writes; None in all others.
+    """
+
+    visible: tuple[Reading, ...]
+    own: Compartment | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """All that the control store knows of a session. No content, no counters, no times."""
+
+    id: str
+    agent: str
+    name: str | None
+    taint: Level
+    ceiling: Level
+    parent: str | None
+    ended: bool
+
+
+class ControlStore(ABC):
+    """The reference monitor's own state. Committed with full synchronisation, so a raised taint survives power loss (P4)."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """Alone among processes and threads; durable on return."""
+
+    @abstractmethod
+    def read(self, session: str) -> SessionRow | None:
+        """The session with this id, ended ones too."""
+
+    @abstractmethod
+    def find(self, agent: str, name: str) -> SessionRow | None:
+        """The session that has, or had, this name."""
+
+    @abstractmethod
+    def sessions(self, agent: str) -> list[SessionRow]:
+        """All sessions of an agent, by name."""
+
+    @abstractmethod
+    def children(self, session: str) -> list[SessionRow]:
+        """The sessions whose parent this is."""
+
+    @abstractmethod
+    def insert(self, row: SessionRow) -> None:
+        """A new session."""
+
+    @abstractmethod
+    def update(self, row: SessionRow) -> None:
+        """Taint, ceiling and state of a session that exists."""
+
+
+class StorageProvider(ABC):
+    """Where everything is kept: compartments behind views, and the control store."""
+
+    control: ControlStore
+
+    @abstractmethod
+    def view(self, agent: str, taint: Level, *, writing: bool = False) -> AbstractContextManager[View]:
+        """The compartments that can flow to `taint`; those of an agent without any are empty.
+
+        writing: `own` is there; an agent without compartments gets all four.
+        """
+
+    @abstractmethod
+    def agents(self) -> list[str]:
+        """Agents that have compartments, in order."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back every file and connection. What was acknowledged stays."""
