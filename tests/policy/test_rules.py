@@ -1,0 +1,103 @@
+"""The decision table, whole: every event over every standing, against an oracle that shares no code with the rules."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+from yardstick.oracle import DEPTH_MAX, No, Verdict, Yes, after_tool, before_tool, change_ceiling, open_session, raise_taint
+
+from tidegate.policy import rules
+from tidegate.policy.decision import Allow, Decision, Deny
+from tidegate.policy.hooks import CeilingChange, Event, PostToolResponse, PreToolCall, SessionOpen, TaintRaise
+from tidegate.policy.levels import Level
+from tidegate.policy.taint import Standing
+
+LIVING = [Standing(taint, ceiling) for taint in Level for ceiling in Level]
+ENDED = [Standing(taint, ceiling, ended=True) for taint in Level for ceiling in Level]
+STANDINGS: list[Standing | None] = [None, *LIVING, *ENDED]
+TOOLS = ("memory_get", "memory_save")
+LABELS: list[tuple[str, Level | None]] = [(agent, label) for agent in ("ada", "adam") for label in (None, *Level)]
+
+
+def agrees(decision: Decision, verdict: Verdict) -> bool:
+    """Whether the rules said what the oracle says: the same level, or a denial for one of its reasons."""
+    if isinstance(verdict, Yes):
+        return decision == Allow(verdict.level)
+    return isinstance(decision, Deny) and decision.rule in verdict.rules
+
+
+def cases() -> Iterator[tuple[Event, Verdict]]:
+    """Every event there is, with the oracle's verdict."""
+    for standing in STANDINGS:
+        for tool in (*TOOLS, "memory_purge", ""):
+            yield PreToolCall(standing, tool, TOOLS), before_tool(standing, tool in TOOLS)
+        for level in Level:
+            yield TaintRaise(standing, level), raise_taint(standing, level)
+            yield CeilingChange(standing, level), change_ceiling(standing, level)
+        for level, ceiling, depth in itertools.product(Level, Level, range(DEPTH_MAX + 3)):
+            yield SessionOpen(level, ceiling, standing, depth), open_session(level, ceiling, standing, depth)
+
+
+def results() -> Iterator[tuple[Event, Verdict]]:
+    """Every answer of up to two records, before and after a raise or a reset in flight."""
+    origins = [list(chosen) for size in range(3) for chosen in itertools.product(LABELS, repeat=size)]
+    for before, standing in itertools.product(LIVING, STANDINGS):
+        if before.ceiling is Level.RESTRICTED:  # the ceiling has no part in this rule
+            for labels in origins:
+                event = PostToolResponse(before, standing, "ada", labels)
+                yield event, after_tool(before, standing, "ada", labels)
+
+
+def test_every_decision_is_the_oracles() -> None:
+    wrong = [(event, verdict) for event, verdict in cases() if not agrees(rules.decide(event), verdict)]
+    assert not wrong, wrong[0]
+
+
+def test_every_answer_that_leaves_is_judged_as_the_oracle_judges() -> None:
+    wrong = [(event, verdict) for event, verdict in results() if not agrees(rules.decide(event), verdict)]
+    assert not wrong, wrong[0]
+
+
+def test_the_oracle_itself_says_both_yes_and_no_to_every_event() -> None:
+    seen = {(type(event), type(verdict)) for event, verdict in itertools.chain(cases(), results())}
+    events = (PreToolCall, PostToolResponse, TaintRaise, SessionOpen, CeilingChange)
+    assert seen == {(event, answer) for event in events for answer in (Yes, No)}
+
+
+def test_a_denial_names_no_level_and_no_agent() -> None:
+    hints = {d.hint for event, _ in itertools.chain(cases(), results()) if isinstance(d := rules.decide(event), Deny)}
+    assert hints
+    for hint in hints:
+        assert hint
+        assert not any(level.name.lower() in hint.lower() for level in Level), hint
+        assert "ada" not in hint
+
+
+def test_a_denial_of_a_result_is_one_text_whatever_was_wrong() -> None:
+    before = Standing(Level.PUBLIC, Level.RESTRICTED)
+    denials = {
+        rules.decide(PostToolResponse(before, before, "ada", [label]))
+        for label in LABELS
+        if label != ("ada", Level.PUBLIC)
+    }
+    assert len(denials) == 1
+    assert isinstance(denials.pop(), Deny)
+
+
+@pytest.mark.parametrize("event", [None, object(), "PRE_TOOL_CALL", 0, Standing(Level.PUBLIC, Level.RESTRICTED)])
+def test_an_unknown_event_is_denied(event: object) -> None:
+    decision = rules.decide(cast(Event, event))
+    assert isinstance(decision, Deny)
+    assert decision.rule == "P17"
+
+
+def test_an_allowed_raise_never_lowers_the_taint() -> None:
+    for standing, source in itertools.product(LIVING, Level):
+        decision = rules.decide(TaintRaise(standing, source))
+        if isinstance(decision, Allow):
+            assert standing.taint.can_flow_to(decision.level)
+            assert source.can_flow_to(decision.level)
+            assert decision.level.can_flow_to(standing.ceiling)

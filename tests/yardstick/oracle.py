@@ -1,0 +1,99 @@
+"""A second opinion on every decision, written from security.md without looking at the rules.
+
+Levels are sets of names here: a level is everything at or below it, "may flow" is "subset", join is union. Only the
+answer is compared, never the way to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tidegate.policy.levels import Level
+from tidegate.policy.taint import Standing
+
+DOWN: dict[Level, frozenset[str]] = {
+    Level.PUBLIC: frozenset({"PUBLIC"}),
+    Level.INTERNAL: frozenset({"PUBLIC", "INTERNAL"}),
+    Level.CONFIDENTIAL: frozenset({"PUBLIC", "INTERNAL", "CONFIDENTIAL"}),
+    Level.RESTRICTED: frozenset({"PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED"}),
+}
+UP = {names: level for level, names in DOWN.items()}
+DEPTH_MAX = 4
+
+
+@dataclass(frozen=True)
+class Yes:
+    """Allowed, at this level."""
+
+    level: Level
+
+
+@dataclass(frozen=True)
+class No:
+    """Denied; any of these properties may be named, since more than one may forbid it."""
+
+    rules: frozenset[str]
+
+
+Verdict: TypeAlias = Yes | No
+
+
+def before_tool(standing: Standing | None, known: bool) -> Verdict:
+    """P13, P7: a living session. P17: a known tool. P2: the level is the live taint."""
+    broken = _not_living(standing) | (set() if known else {"P17"})
+    return _verdict(broken, standing.taint if standing else Level.PUBLIC)
+
+
+def after_tool(
+    before: Standing, standing: Standing | None, agent: str, origins: list[tuple[str, Level | None]]
+) -> Verdict:
+    """P1, P6: each record is the caller's and may flow to the taint of the call. P4: only while the session lives."""
+    broken = _not_living(standing)
+    if any(owner != agent for owner, _ in origins):
+        broken |= {"P1"}
+    if any(label is None or not DOWN[label] <= DOWN[before.taint] for _, label in origins):
+        broken |= {"P1"}
+    return _verdict(broken, standing.taint if standing else Level.PUBLIC)
+
+
+def raise_taint(standing: Standing | None, source: Level) -> Verdict:
+    """P4: taint' = taint ⊔ source, never over the ceiling."""
+    broken = _not_living(standing)
+    if standing is None:
+        return _verdict(broken, source)
+    joined = DOWN[standing.taint] | DOWN[source]
+    if not joined <= DOWN[standing.ceiling]:
+        broken |= {"P4"}
+    return _verdict(broken, UP[joined])
+
+
+def open_session(level: Level, ceiling: Level, parent: Standing | None, depth: int) -> Verdict:
+    """P4: not over its own ceiling. P15: a living parent, at or above its taint, under its ceiling, not too deep."""
+    if parent is None:
+        return _verdict(set() if DOWN[level] <= DOWN[ceiling] else {"P4"}, level)
+    broken = _not_living(parent)
+    joined = DOWN[level] | DOWN[parent.taint]
+    if depth > DEPTH_MAX or not DOWN[ceiling] <= DOWN[parent.ceiling]:
+        broken |= {"P15"}
+    if not joined <= DOWN[ceiling]:
+        broken |= {"P4"}
+    return _verdict(broken, UP[joined])
+
+
+def change_ceiling(standing: Standing | None, ceiling: Level) -> Verdict:
+    """P4: a ceiling under the taint would make the taint a lie."""
+    broken = _not_living(standing)
+    if standing is not None and not DOWN[standing.taint] <= DOWN[ceiling]:
+        broken |= {"P4"}
+    return _verdict(broken, ceiling)
+
+
+def _not_living(standing: Standing | None) -> set[str]:
+    if standing is None:
+        return {"P13"}
+    return {"P7"} if standing.ended else set()
+
+
+def _verdict(broken: set[str], level: Level) -> Verdict:
+    return No(frozenset(broken)) if broken else Yes(level)
