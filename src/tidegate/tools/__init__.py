@@ -1,0 +1,1 @@
+"""The tools a model can call: definitions and results."""

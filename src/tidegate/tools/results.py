@@ -1,0 +1,74 @@
+"""Results as JSON objects: exactly the fields that are documented, in one order everywhere."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved
+
+
+def saved(value: Saved) -> dict[str, Any]:
+    """What a save answers."""
+    return {
+        "saved": True,
+        "key": value.key,
+        "classification": str(value.classification),
+        "version": value.version,
+        "status": str(value.status),
+    }
+
+
+def found(key: str, memory: Memory | None) -> dict[str, Any]:
+    """What a get answers: hidden and never existed look alike (P8)."""
+    if memory is None:
+        return {"found": False, "key": key}
+    result = {
+        "found": True,
+        "key": memory.key,
+        "content": memory.content,
+        "classification": str(memory.classification),
+        "tags": list(memory.tags),
+        "version": memory.version,
+        "origin": str(memory.origin),
+        "created_at": moment(memory.created_at),
+        "updated_at": moment(memory.updated_at),
+    }
+    return result if memory.newer_below is None else {**result, "newer_below": str(memory.newer_below)}
+
+
+def searched(query: str, hits: Hits) -> dict[str, Any]:
+    """What a search answers."""
+    return {"query": query, "results": [_hit(hit) for hit in hits.hits], "complete": hits.complete}
+
+
+def listed(page: Page) -> dict[str, Any]:
+    """What a list answers."""
+    return {"memories": [_memory(memory) for memory in page.memories], "next_cursor": page.next_cursor}
+
+
+def deleted(value: Deleted) -> dict[str, Any]:
+    """What a delete answers."""
+    result = {"deleted": True, "key": value.key, "classification": str(value.classification)}
+    return result if value.still_visible is None else {**result, "still_visible": str(value.still_visible)}
+
+
+def moment(at: datetime) -> str:
+    """A time in ISO 8601, UTC, to the microsecond, so that texts order as the times do."""
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {**_memory(hit), "score": hit.score}
+
+
+def _memory(memory: Memory) -> dict[str, Any]:
+    result = {
+        "key": memory.key,
+        "content": memory.content,
+        "classification": str(memory.classification),
+        "tags": list(memory.tags),
+        "origin": str(memory.origin),
+        "updated_at": moment(memory.updated_at),
+    }
+    return {**result, "truncated": True} if memory.truncated else result

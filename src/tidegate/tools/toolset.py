@@ -1,0 +1,13 @@
+"""The tools of a session, the same at every taint: a list that varied would tell what a session has read (P5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tidegate.tools import memory
+from tidegate.tools.tool import Tool
+
+TOOLS: Mapping[str, Tool] = MappingProxyType(
+    {tool.name: tool for tool in (memory.SAVE, memory.GET, memory.SEARCH, memory.LIST, memory.DELETE)}
+)
