@@ -24,7 +24,7 @@ def read_cursor(cursor: object, agent: str, taint: Level, tag: str | None) -> st
     if cursor is None:
         return ""
     try:
-        data = base64.urlsafe_b64decode(_padded(cursor))
+        data = base64.urlsafe_b64decode(_padded(str(cursor)))
         seal, position = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         if seal == _seal(position, agent, taint, tag) and write_cursor(position.decode(), agent, taint, tag) == cursor:
             return position.decode()
@@ -33,9 +33,7 @@ def read_cursor(cursor: object, agent: str, taint: Level, tag: str | None) -> st
     raise InvalidArgument("cursor: not valid here; list again without it", argument="cursor")
 
 
-def _padded(cursor: object) -> bytes:
-    if not isinstance(cursor, str):
-        raise ValueError
+def _padded(cursor: str) -> bytes:
     data = cursor.encode("ascii")
     return data + b"=" * (-len(data) % 4)
 

@@ -40,6 +40,13 @@ class TaintRaise:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionUse:
+    """A session is about to be resumed, ended, or made a parent."""
+
+    standing: Standing | None
+
+
+@dataclass(frozen=True, slots=True)
 class SessionOpen:
     """A new session is about to start at `level` under `ceiling`, perhaps as the child of `parent`."""
 
@@ -57,7 +64,7 @@ class CeilingChange:
     ceiling: Level
 
 
-Event = PreToolCall | PostToolResponse | TaintRaise | SessionOpen | CeilingChange
+Event = PreToolCall | PostToolResponse | TaintRaise | SessionUse | SessionOpen | CeilingChange
 
 
 def split_level_arguments(arguments: Mapping[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import CeilingChange, Event, PostToolResponse, PreToolCall, SessionOpen, TaintRaise
+from tidegate.policy.hooks import (
+    CeilingChange,
+    Event,
+    PostToolResponse,
+    PreToolCall,
+    SessionOpen,
+    SessionUse,
+    TaintRaise,
+)
 from tidegate.policy.taint import Standing
 
 CHILD_DEPTH_MAX = 4
 
-_UNKNOWN_SESSION = Deny("P13", "unknown session: the owner makes one with `tidegate session new`")
+UNKNOWN_SESSION = Deny("P13", "unknown session: the owner makes one with `tidegate session new`")
 _ENDED = Deny("P7", "session ended: the owner starts a new one, under a new name")
 _CEILING = Deny("P4", "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session")
 _LEAVING = Deny("P1", "the result was withheld: it is not for this session")
@@ -23,6 +31,8 @@ def decide(event: Event) -> Decision:
             return _after_tool(event)
         case TaintRaise():
             return _raise(event)
+        case SessionUse():
+            return _use(event)
         case SessionOpen():
             return _open(event)
         case CeilingChange():
@@ -33,7 +43,7 @@ def decide(event: Event) -> Decision:
 
 def _living(standing: Standing | None) -> Standing | Deny:
     if standing is None:
-        return _UNKNOWN_SESSION
+        return UNKNOWN_SESSION
     return _ENDED if standing.ended else standing
 
 
@@ -63,6 +73,11 @@ def _raise(event: TaintRaise) -> Decision:
         return standing
     level = max(standing.taint, event.source)  # P4: taint' = taint ⊔ source.
     return Allow(level) if level.can_flow_to(standing.ceiling) else _CEILING
+
+
+def _use(event: SessionUse) -> Decision:
+    standing = _living(event.standing)
+    return standing if isinstance(standing, Deny) else Allow(standing.taint)
 
 
 def _open(event: SessionOpen) -> Decision:

@@ -18,13 +18,13 @@ from tidegate.domain.rank import Match, Statistics
 from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.text import Columns
 from tidegate.policy.levels import Level
+from tidegate.policy.taint import Standing
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A live memory that holds at least one of the terms asked for: enough of it to score, shadow and order it."""
 
-    id: int
     key: str
     updated_at: datetime
     match: Match
@@ -41,16 +41,19 @@ class Reading(ABC):
         """One moment in time for all the reads inside."""
 
     @abstractmethod
-    def read(self, kind: Kind, key: str) -> Record | None:
-        """The newest version under a key, live or deleted."""
+    def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
+        """The newest version under a key, live or deleted; its content cut to `chars_max` code points, if given."""
 
     @abstractmethod
     def has_live(self, kind: Kind, key: str) -> bool:
         """Whether a live record stands under a key: what shadowing asks."""
 
     @abstractmethod
-    def page(self, kind: Kind, *, after: str, tag: str | None, limit: int) -> list[Record]:
-        """Live records with keys after `after`, in code-point order, at most `limit`; with `tag`, only those that carry it."""
+    def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
+        """Live records with keys after `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
+
+        tag: only those that carry exactly this tag.
+        """
 
     @abstractmethod
     def statistics(self) -> Statistics:
@@ -66,10 +69,6 @@ class Reading(ABC):
 
         Raises BudgetSpent when the provider's bound on the work of one search is reached.
         """
-
-    @abstractmethod
-    def fetch(self, ids: Sequence[int]) -> list[Record]:
-        """The records of candidates, in the order of `ids`."""
 
     @abstractmethod
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
@@ -113,13 +112,16 @@ class BudgetSpent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The compartments of one agent that can flow to one taint. visible: highest first, `own` among them.
-
-    own is open for writing only in the call of a verb that writes; None in all others.
-    """
+    """The compartments of one agent that can flow to one taint. visible: the session's own first, then downward."""
 
     visible: tuple[Reading, ...]
-    own: Compartment | None
+
+
+@dataclass(frozen=True, slots=True)
+class WritableView(View):
+    """A view for the verbs that write. own: the session's compartment, the first of `visible`."""
+
+    own: Compartment
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,12 @@ class SessionRow:
     taint: Level
     ceiling: Level
     parent: str | None
-    ended: bool
+    ended: bool = False
+
+    @property
+    def standing(self) -> Standing:
+        """What the policy decides by."""
+        return Standing(self.taint, self.ceiling, self.ended)
 
 
 class ControlStore(ABC):
@@ -144,7 +151,7 @@ class ControlStore(ABC):
 
     @abstractmethod
     def read(self, session: str) -> SessionRow | None:
-        """The session with this id, ended ones too."""
+        """The session with this id, ended ones too, as of now."""
 
     @abstractmethod
     def find(self, agent: str, name: str) -> SessionRow | None:
@@ -155,16 +162,20 @@ class ControlStore(ABC):
         """All sessions of an agent, by name."""
 
     @abstractmethod
-    def children(self, session: str) -> list[SessionRow]:
-        """The sessions whose parent this is."""
-
-    @abstractmethod
     def insert(self, row: SessionRow) -> None:
         """A new session."""
 
     @abstractmethod
-    def update(self, row: SessionRow) -> None:
-        """Taint, ceiling and state of a session that exists."""
+    def set_taint(self, session: str, taint: Level) -> None:
+        """Raise a session."""
+
+    @abstractmethod
+    def set_ceiling(self, session: str, ceiling: Level) -> None:
+        """Change a session's ceiling."""
+
+    @abstractmethod
+    def end(self, session: str) -> None:
+        """Mark a session as ended, for ever."""
 
 
 class StorageProvider(ABC):
@@ -173,11 +184,12 @@ class StorageProvider(ABC):
     control: ControlStore
 
     @abstractmethod
-    def view(self, agent: str, taint: Level, *, writing: bool = False) -> AbstractContextManager[View]:
-        """The compartments that can flow to `taint`; those of an agent without any are empty.
+    def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
+        """The compartments that can flow to `taint`, for reading; those of an agent without any are empty."""
 
-        writing: `own` is there; an agent without compartments gets all four.
-        """
+    @abstractmethod
+    def writable_view(self, agent: str, taint: Level) -> AbstractContextManager[WritableView]:
+        """The same, with the one at `taint` open for writing; an agent without compartments gets all four."""
 
     @abstractmethod
     def agents(self) -> list[str]:

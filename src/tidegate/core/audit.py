@@ -1,0 +1,34 @@
+"""Entries that stand for themselves: refusals, attempts, raises, owner acts. A change's entry is in the change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NoReturn
+
+from tidegate.domain.audit import Action, Event
+from tidegate.errors import Refused
+from tidegate.policy.decision import Deny
+from tidegate.policy.levels import Level
+from tidegate.storage.base import SessionRow, StorageProvider
+
+
+class Recorder:
+    """Writes single entries to the chain of one compartment."""
+
+    def __init__(self, provider: StorageProvider, clock: Callable[[], datetime]) -> None:
+        self._provider = provider
+        self._clock = clock
+
+    def record(self, row: SessionRow, action: Action, detail: str, *, level: Level | None = None) -> None:
+        """Enter an event of a session, durably, in the chain of its taint or of `level`."""
+        event = Event(self._clock(), row.id, action, detail)
+        chain = row.taint if level is None else level
+        with self._provider.writable_view(row.agent, chain) as view, view.own.transaction(durable=True):
+            view.own.append(event)
+
+    def refuse(self, row: SessionRow | None, deny: Deny, what: str) -> NoReturn:
+        """Turn a denial into the one `Refused`, entered in the chain of the session that met it."""
+        if row is not None:
+            self.record(row, Action.REFUSE, f"{what} {deny.rule}")
+        raise Refused(deny.hint, rule=deny.rule)

@@ -1,0 +1,125 @@
+"""The gate: the only door to the data. It asks the policy before and after, and hands out views.
+
+Before a verb runs, PRE_TOOL_CALL forces the classification: the view is built at the session's live taint, and
+writes go to that view's own compartment. Before a result leaves, POST_TOOL_RESPONSE checks each record in it.
+Whatever fails in between fails closed (P17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from tidegate.core.audit import Recorder
+from tidegate.core.sessions import Sessions
+from tidegate.domain.audit import Action
+from tidegate.domain.record import Record
+from tidegate.policy.decision import Decision, Deny
+from tidegate.policy.hooks import PostToolResponse, PreToolCall
+from tidegate.policy.rules import UNKNOWN_SESSION, decide
+from tidegate.storage.base import SessionRow, StorageProvider, View, WritableView
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """What a verb answers, and the records that it drew on: they are checked before the value leaves."""
+
+    value: T
+    records: Collection[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Who writes, and when: what a verb that writes needs beside its view."""
+
+    session: str
+    at: datetime
+    ids: Callable[[], str]
+
+
+class _Undone(Exception):
+    """A write is rolled back: the session's standing changed under it (None), or its answer may not leave."""
+
+    def __init__(self, deny: Deny | None) -> None:
+        super().__init__()
+        self.deny = deny
+
+
+class Gate:
+    """Runs verbs for sessions."""
+
+    def __init__(
+        self,
+        provider: StorageProvider,
+        sessions: Sessions,
+        recorder: Recorder,
+        *,
+        clock: Callable[[], datetime],
+        ids: Callable[[], str],
+        tools: Collection[str],
+        audit_reads: bool,
+    ) -> None:
+        self._provider = provider
+        self._sessions = sessions
+        self._recorder = recorder
+        self._clock = clock
+        self._ids = ids
+        self._tools = tools
+        self._audit_reads = audit_reads
+
+    def read(self, session: str, tool: str, verb: Callable[[View], Answer[T]]) -> T:
+        """What a reading verb answers to the session. Raises: Refused, StorageError, and what the verb raises."""
+        row = self.admit(session, tool)
+        with self._provider.view(row.agent, row.taint) as view:
+            answer = verb(view)
+        if self._audit_reads:
+            self._recorder.record(row, Action.READ, tool)
+        decision = _judge(row, self._sessions.read(session), answer)  # P4: released only while the session lives
+        if isinstance(decision, Deny):
+            self._recorder.refuse(row, decision, tool)
+        return answer.value
+
+    def write(self, session: str, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
+        """What a writing verb answers, once its change and entry are stored. Raises: as `read`."""
+        while True:  # each turn follows a raise or an end, of which a session has few
+            row = self.admit(session, tool)
+            try:
+                return self._write(row, verb)
+            except _Undone as undone:
+                if undone.deny is not None:
+                    self._recorder.refuse(row, undone.deny, tool)
+
+    def admit(self, session: str, tool: str) -> SessionRow:
+        """The session as PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
+        row = self._sessions.read(session)
+        decision = decide(PreToolCall(row and row.standing, tool, self._tools))
+        if row is None or isinstance(decision, Deny):
+            self._recorder.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, tool)
+        return row
+
+    def note_attempt(self, session: str, tool: str, arguments: Collection[str]) -> None:
+        """Enter in the audit that a model tried to choose a level; it has no other effect (P2)."""
+        row = self.admit(session, tool)
+        self._recorder.record(row, Action.ATTEMPT, f"{tool} {' '.join(sorted(arguments))}")
+
+    def _write(self, row: SessionRow, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
+        act = Act(row.id, self._clock(), self._ids)
+        with self._provider.writable_view(row.agent, row.taint) as view, view.own.transaction():
+            answer = verb(view, act)
+            current = self._sessions.read(row.id)  # P4: again, inside the transaction that it classifies
+            if current != row:
+                raise _Undone(None)
+            decision = _judge(row, current, answer)
+            if isinstance(decision, Deny):
+                raise _Undone(decision)
+        return answer.value
+
+
+def _judge(row: SessionRow, current: SessionRow | None, answer: Answer[T]) -> Decision:
+    """POST_TOOL_RESPONSE: the answer, against the taint of the call and the session as it is now."""
+    origins = [(record.agent, record.level) for record in answer.records]
+    return decide(PostToolResponse(row.standing, current and current.standing, row.agent, origins))

@@ -1,0 +1,175 @@
+"""A session as its host holds it: its memory, its tools, its taint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Protocol
+
+from tidegate.core import memory
+from tidegate.core.gate import Gate
+from tidegate.core.sessions import Sessions
+from tidegate.domain.arguments import check_content, check_key, check_number, check_query, check_tag, check_tags
+from tidegate.domain.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
+from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved
+from tidegate.domain.record import Origin
+from tidegate.domain.text import analyse, analyse_query
+from tidegate.policy.hooks import split_level_arguments
+from tidegate.policy.levels import Level
+from tidegate.storage.base import SessionRow
+
+
+class SessionMemory:
+    """The five verbs of one session. Everything goes through the gate."""
+
+    def __init__(self, gate: Gate, session: str, limits: Limits, origin: Origin) -> None:
+        self._gate = gate
+        self._session = session
+        self._limits = limits
+        self._origin = origin
+
+    def save(self, key: str, content: str, tags: Iterable[str] | str | None = None) -> Saved:
+        """What was stored, at the session's live taint: created, updated or unchanged.
+
+        key: 1 to 256 code points, kept in NFC. content: up to 1 MiB of UTF-8, kept exactly. tags: up to 64.
+        Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
+        """
+        return self.save_many([(key, content, tags)])[0]
+
+    def save_many(self, items: Iterable[tuple[str, str, Iterable[str] | str | None]]) -> list[Saved]:
+        """What was stored, in the order given; all of it in one transaction, or nothing. Raises: as `save`."""
+        checked = [self._item(*item) for item in items]
+        return self._gate.write(self._session, "memory_save", partial(memory.save, items=checked))
+
+    def get(self, key: str) -> Memory | None:
+        """The highest visible variant, content whole; None alike for what is hidden, deleted or never was.
+
+        Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
+        """
+        key = check_key(key, self._limits)
+        return self._gate.read(self._session, "memory_get", partial(memory.get, key=key))
+
+    def search(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> list[Hit]:
+        """Visible memories that match, best first. As `find`, without the word on completeness."""
+        return list(self.find(query, max_results=max_results).hits)
+
+    def find(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Hits:
+        """Visible memories that match, best first, and whether the search ran to its end.
+
+        query: plain words in any language; nothing in it is syntax. Empty or wordless: no hits.
+        max_results: 1 to 100, counted after shadowing. Contents are excerpts of up to 500 code points.
+        Scores: BM25, comparable within one call; statistics cover visible compartments only (P5).
+        Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
+        """
+        query = check_query(query, self._limits)
+        most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
+        verb = partial(memory.search, query=analyse_query(query), echoed=query, max_results=most)
+        return self._gate.read(self._session, "memory_search", verb)
+
+    def list(self, tag: str | None = None) -> Listing:
+        """All visible memories in key order; with `tag`, those whose visible variant carries it. See `Listing`."""
+        return Listing(self._gate, self._session, check_tag(tag, self._limits))
+
+    def delete(self, key: str) -> Deleted:
+        """What was hidden at the session's own level, and which lower variant shows again.
+
+        Raises: NotFound (with `visible_at` where a lower variant is visible), InvalidArgument, LimitExceeded,
+        Refused, StorageError.
+        """
+        key = check_key(key, self._limits)
+        return self._gate.write(self._session, "memory_delete", partial(memory.delete, key=key))
+
+    def _item(self, key: str, content: str, tags: Iterable[str] | str | None = None) -> memory.Item:
+        key, content = check_key(key, self._limits), check_content(content, self._limits)
+        checked = check_tags(tags, self._limits)
+        # Analysed here, before the transaction, so that no lock is held meanwhile.
+        return memory.Item(key, content, checked, self._origin, analyse(key, checked, content))
+
+
+class Listing:
+    """Memories in key order: iterate for all of them, or take them page by page."""
+
+    def __init__(self, gate: Gate, session: str, tag: str | None) -> None:
+        self._gate = gate
+        self._session = session
+        self._tag = tag
+
+    def page(self, limit: int | None = PAGE_DEFAULT, cursor: str | None = None) -> Page:
+        """At most `limit` (1 to 200) memories after `cursor`, contents as excerpts of up to 500 code points.
+
+        cursor: `next_cursor` of the page before; it holds for this agent, taint and tag only.
+        Raises: InvalidArgument, Refused, StorageError.
+        """
+        most = check_number("limit", limit, default=PAGE_DEFAULT, most=PAGE_MAX)
+        verb = partial(memory.page, tag=self._tag, limit=most, cursor=cursor)
+        return self._gate.read(self._session, "memory_list", verb)
+
+    def __iter__(self) -> Iterator[Memory]:
+        """Every memory; each page is read when it is reached. Raises: as `page`, also when the taint rises meanwhile."""
+        page = self.page(PAGE_MAX)
+        yield from page.memories
+        while page.next_cursor is not None:
+            page = self.page(PAGE_MAX, page.next_cursor)
+            yield from page.memories
+
+
+class Tool(Protocol):
+    """What `call_tool` needs of a tool: the surfaces show the rest of it."""
+
+    def run(self, session: Session, arguments: dict[str, object]) -> dict[str, object]:
+        """The result, as the tool's output schema says. Raises: the errors of `tidegate.errors`."""
+
+
+class Session:
+    """One conversation of one agent. What it holds of the store is its id: all else is looked up at each call."""
+
+    def __init__(
+        self,
+        row: SessionRow,
+        gate: Gate,
+        sessions: Sessions,
+        toolset: Mapping[str, Tool],
+        limits: Limits,
+        origin: Origin,
+    ) -> None:
+        self.id = row.id
+        self.agent = row.agent
+        self.name = row.name
+        self.memory = SessionMemory(gate, row.id, limits, origin)
+        self.limits = limits
+        self._gate = gate
+        self._sessions = sessions
+        self._toolset = toolset
+
+    @property
+    def taint(self) -> Level:
+        """The highest level of anything the session has read, as of now. Raises: Refused when it has ended."""
+        return self._sessions.living(self.id).taint
+
+    @property
+    def ceiling(self) -> Level:
+        """The level that the taint may never pass, as of now. Raises: Refused when the session has ended."""
+        return self._sessions.living(self.id).ceiling
+
+    def call_tool(self, name: str, arguments: Mapping[str, object] | None = None) -> dict[str, object]:
+        """The result of a tool that the model called: one JSON object.
+
+        arguments: as the model sent them. Those that try to choose a level are taken out, and audited (P2).
+        Raises: InvalidArgument, LimitExceeded, NotFound, Refused, StorageError.
+        """
+        self._gate.admit(self.id, name)
+        kept, attempted = split_level_arguments(arguments or {})
+        if attempted:
+            self._gate.note_attempt(self.id, name, attempted)
+        return self._toolset[name].run(self, kept)
+
+    def raise_taint(self, level: Level, *, reason: str = "") -> Level:
+        """The taint after the host raised it to at least `level`, durably. For the host, never for the model.
+
+        reason: for the audit, at the new level. Raises: Refused (ended, ceiling); then nothing changed.
+        """
+        return self._sessions.raise_taint(self.id, level, reason=reason)
+
+    def end(self) -> None:
+        """End the session; a child's taint joins its parent's (P15). Raises: Refused (ended, parent's ceiling)."""
+        self._sessions.join(self.id)

@@ -1,0 +1,190 @@
+"""Sessions: who is there, at which taint, under which ceiling. The taint survives restarts, and only rises (P4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tidegate.core.audit import Recorder
+from tidegate.domain.arguments import check_agent, check_key
+from tidegate.domain.audit import Action
+from tidegate.domain.limits import Limits
+from tidegate.errors import InvalidArgument
+from tidegate.policy.decision import Allow, Decision, Deny
+from tidegate.policy.hooks import CeilingChange, SessionOpen, SessionUse, TaintRaise
+from tidegate.policy.levels import Level
+from tidegate.policy.rules import UNKNOWN_SESSION, decide
+from tidegate.storage.base import ControlStore, SessionRow, StorageProvider
+from tidegate.storage.inmemory import InMemoryControlStore
+
+REASON_CHARS_MAX = 200
+
+
+class Sessions:
+    """Named sessions in the control store; ephemeral ones, about which nothing is stored, in memory."""
+
+    def __init__(self, provider: StorageProvider, recorder: Recorder, ids: Callable[[], str], limits: Limits) -> None:
+        self._named = provider.control
+        self._ephemeral: ControlStore = InMemoryControlStore()
+        self._recorder = recorder
+        self._ids = ids
+        self._limits = limits
+
+    # Looking
+
+    def read(self, session: str) -> SessionRow | None:
+        """The session as it stands at this moment, ended or not; None when there is none with this id."""
+        row = self._ephemeral.read(session) or self._named.read(session)
+        return row if row is None or row.parent is None else self._under_parent(row, row.parent)
+
+    def list(self, agent: str) -> list[SessionRow]:
+        """The named sessions of an agent, ended ones too, by name. For the owner."""
+        rows = self._named.sessions(check_agent(agent))
+        return [row if row.parent is None else self._under_parent(row, row.parent) for row in rows]
+
+    def find(self, agent: str, name: str) -> SessionRow:
+        """The living session of this name. Raises: Refused when nobody made it, or when it has ended."""
+        row = self._named.find(check_agent(agent), self._check_name(name))
+        return self.living(row and row.id, "resume")
+
+    # Opening
+
+    def open(
+        self, agent: str, name: str | None, level: Level, ceiling: Level | None = None, parent: str | None = None
+    ) -> SessionRow:
+        """The session of this name, raised to `level` if it stood lower; without one, or without a name, a new one.
+
+        ceiling: of a new session; by default its parent's, else RESTRICTED.
+        Raises: Refused (ended, ceiling, parent), InvalidArgument.
+        """
+        check_agent(agent)
+        if name is None:
+            return self._new(self._ephemeral, agent, None, level, ceiling, parent)
+        name = self._check_name(name)
+        row = self._named.find(agent, name)
+        if row is None:
+            with self._named.transaction():
+                row = self._named.find(agent, name)  # another process may have been first
+                if row is None:
+                    return self._new(self._named, agent, name, level, ceiling, parent)
+        return self._resume(row, level, ceiling, parent)
+
+    def new(self, agent: str, name: str, level: Level, ceiling: Level | None = None) -> SessionRow:
+        """A new session of this name. Raises: InvalidArgument when a session has or had the name."""
+        name = self._check_name(name)
+        with self._named.transaction():
+            if self._named.find(check_agent(agent), name) is not None:
+                raise InvalidArgument("name: a session has or had this name; choose another", argument="name")
+            return self._new(self._named, agent, name, level, ceiling, None)
+
+    def _new(
+        self,
+        store: ControlStore,
+        agent: str,
+        name: str | None,
+        level: Level,
+        ceiling: Level | None,
+        parent: str | None,
+    ) -> SessionRow:
+        above = self._parent(agent, parent)
+        limit = ceiling if ceiling is not None else above.ceiling if above else Level.RESTRICTED
+        decision = decide(SessionOpen(level, limit, above and above.standing, self._depth(above)))
+        if isinstance(decision, Deny):
+            self._recorder.refuse(above, decision, "open")
+        row = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
+        if name is not None:
+            self._recorder.record(row, Action.OPEN, f"{row.taint} under {row.ceiling}")
+        store.insert(row)
+        return row
+
+    def _resume(self, row: SessionRow, level: Level, ceiling: Level | None, parent: str | None) -> SessionRow:
+        if ceiling not in (None, row.ceiling):
+            raise InvalidArgument("ceiling: this session exists; the owner changes its ceiling", argument="ceiling")
+        if parent not in (None, row.parent):
+            raise InvalidArgument("parent: this session exists and has another parent, or none", argument="parent")
+        above = self._parent(row.agent, parent)
+        self.raise_taint(row.id, max(level, above.taint) if above else level, reason="opened")
+        return self.living(row.id, "resume")
+
+    def _parent(self, agent: str, parent: str | None) -> SessionRow | None:
+        if parent is None:
+            return None
+        row = self.living(parent, "open")
+        if row.agent != agent:  # P6
+            raise InvalidArgument("parent: is a session of another agent", argument="parent")
+        return row
+
+    def _depth(self, row: SessionRow | None) -> int:
+        depth = 0
+        while row is not None:
+            depth += 1
+            row = self.read(row.parent) if row.parent is not None else None
+        return depth
+
+    # Changing
+
+    def raise_taint(self, session: str, level: Level, *, reason: str = "") -> Level:
+        """The taint after it was raised to at least `level`, durably; towards a lower level nothing happens (P4).
+
+        Raises: Refused (unknown, ended, ceiling).
+        """
+        with self._store_of(session).transaction():
+            row = self.read(session)
+            decision = decide(TaintRaise(row and row.standing, level))
+            if row is not None and isinstance(decision, Allow) and decision.level != row.taint:
+                # P9: the entry first. A power cut in between leaves an entry too many, never a raise without one.
+                detail = f"{row.taint} to {decision.level}: {reason[:REASON_CHARS_MAX]}"
+                self._recorder.record(row, Action.RAISE, detail, level=decision.level)
+                self._store_of(session).set_taint(session, decision.level)
+        return self._require(row, decision, "raise")[1]
+
+    def set_ceiling(self, session: str, ceiling: Level) -> None:
+        """Change how high the session may rise. Raises: Refused (unknown, ended, below the taint)."""
+        with self._store_of(session).transaction():
+            row = self.read(session)
+            decision = decide(CeilingChange(row and row.standing, ceiling))
+            if row is not None and isinstance(decision, Allow):
+                self._recorder.record(row, Action.CEILING, f"{row.ceiling} to {ceiling}")
+                self._store_of(session).set_ceiling(session, ceiling)
+        self._require(row, decision, "ceiling")
+
+    def reset(self, session: str) -> SessionRow:
+        """End a session for ever (P7), and with it all its children. Raises: Refused (unknown, ended)."""
+        with self._store_of(session).transaction():
+            row = self.living(session, "reset")
+            self._recorder.record(row, Action.RESET, "")
+            self._store_of(session).end(session)
+        return row
+
+    def join(self, session: str) -> None:
+        """End a child: its taint joins its parent's (P15), then it is over. A session without parent just ends."""
+        row = self.living(session, "end")
+        if row.parent is not None:
+            self.raise_taint(row.parent, row.taint, reason="child ended")
+        self.reset(session)
+
+    # Checking
+
+    def _under_parent(self, row: SessionRow, parent: str) -> SessionRow:
+        """A child lives no longer than its parent (P7), and never under a higher ceiling (P15)."""
+        above = self.read(parent)
+        if above is None:
+            return replace(row, ended=True)
+        return replace(row, ended=row.ended or above.ended, ceiling=min(row.ceiling, above.ceiling))
+
+    def living(self, session: str | None, what: str = "use") -> SessionRow:
+        """The session as it stands at this moment. Raises: Refused (unknown, ended)."""
+        row = self.read(session) if session is not None else None
+        return self._require(row, decide(SessionUse(row and row.standing)), what)[0]
+
+    def _require(self, row: SessionRow | None, decision: Decision, what: str) -> tuple[SessionRow, Level]:
+        """The row and the level allowed; anything else is refused (P17)."""
+        if row is None or isinstance(decision, Deny):
+            self._recorder.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, what)
+        return row, decision.level
+
+    def _store_of(self, session: str) -> ControlStore:
+        return self._ephemeral if self._ephemeral.read(session) else self._named
+
+    def _check_name(self, name: object) -> str:
+        return check_key(name, self._limits, "name")

@@ -1,0 +1,91 @@
+"""A store: one home's memory, for any number of agents and sessions."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from tidegate.core.audit import Recorder
+from tidegate.core.gate import Gate
+from tidegate.core.session import Session, Tool
+from tidegate.core.sessions import Sessions
+from tidegate.domain.limits import Limits
+from tidegate.domain.record import Origin
+from tidegate.policy.levels import Level
+from tidegate.storage.base import SessionRow, StorageProvider
+
+
+def utc_now() -> datetime:
+    """The time of the system's clock."""
+    return datetime.now(UTC)
+
+
+def fresh_id() -> str:
+    """A random string that cannot be guessed: 128 bits in hexadecimal."""
+    return secrets.token_hex(16)
+
+
+class Store:
+    """Opens sessions. Safe to share between threads; a context manager, closed at its end."""
+
+    def __init__(
+        self,
+        provider: StorageProvider,
+        *,
+        toolset: Mapping[str, Tool],
+        clock: Callable[[], datetime] = utc_now,
+        ids: Callable[[], str] = fresh_id,
+        limits: Limits | None = None,
+        audit_reads: bool = False,
+    ) -> None:
+        self._provider = provider
+        self._toolset = toolset
+        self._limits = limits or Limits()
+        recorder = Recorder(provider, clock)
+        self.sessions = Sessions(provider, recorder, ids, self._limits)
+        self._gate = Gate(
+            provider, self.sessions, recorder, clock=clock, ids=ids, tools=frozenset(toolset), audit_reads=audit_reads
+        )
+
+    def session(
+        self,
+        agent: str,
+        name: str | None = None,
+        level: Level = Level.PUBLIC,
+        *,
+        ceiling: Level | None = None,
+        parent: Session | None = None,
+        origin: Origin = Origin.AGENT,
+    ) -> Session:
+        """A session, opened or resumed: its taint is the higher of the stored one and `level`.
+
+        name: survives restarts; without one the session is ephemeral, at exactly `level`, and nothing is stored about it.
+        ceiling: how high it may ever rise; of a new session only. By default its parent's, else RESTRICTED.
+        parent: makes a child, at or above its parent's taint and under its parent's ceiling (P15).
+        origin: what the session's memories are marked with.
+        Raises: InvalidArgument, Refused (ended, ceiling), StorageError.
+        """
+        row = self.sessions.open(agent, name, level, ceiling, parent and parent.id)
+        return self._session(row, origin)
+
+    def resume(self, agent: str, name: str, *, origin: Origin = Origin.AGENT) -> Session:
+        """The living session of this name. Raises: Refused when nobody made it, or when it has ended."""
+        return self._session(self.sessions.find(agent, name), origin)
+
+    def close(self) -> None:
+        """Give back every file and connection. What was acknowledged stays."""
+        self._provider.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _session(self, row: SessionRow, origin: Origin) -> Session:
+        return Session(row, self._gate, self.sessions, self._toolset, self._limits, origin)
