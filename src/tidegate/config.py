@@ -1,0 +1,160 @@
+"""What can be configured: the sections of `config.toml`, the variables that override them, and their checks."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tidegate.domain.limits import Limits
+from tidegate.errors import InvalidArgument, StorageError
+
+CONFIG_NAME = "config.toml"
+_FILE_BYTES_MAX = 64 * 1024
+_NUMBER_MAX = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What one setting may be, in words and in code, and how a variable's text becomes one."""
+
+    wants: str
+    accepts: Callable[[Any], bool]
+    parse: Callable[[str], object] = str
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _NUMBER_MAX
+
+
+def _parse_number(text: str) -> object:
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str) and value.strip() != "" and "\0" not in value
+
+
+_NUMBER = _Kind(f"a whole number from 1 to {_NUMBER_MAX}", _is_number, _parse_number)
+_FLAG = _Kind("true or false", lambda value: isinstance(value, bool), {"true": True, "false": False}.get)
+_DURABILITY = _Kind('"normal" or "full"', lambda value: value in ("normal", "full"))
+_PATH = _Kind("the path of a file", _is_path)
+
+SECTIONS: Mapping[str, Mapping[str, _Kind]] = {
+    "limits": {field.name: _NUMBER for field in fields(Limits)},
+    "storage": {"durability": _DURABILITY},
+    "audit": {"reads": _FLAG, "key_file": _PATH},
+}
+
+Chosen = dict[str, dict[str, Any]]
+"""By section and key, what was set; what was not is absent."""
+
+
+def read(path: Path, environ: Mapping[str, str]) -> Chosen:
+    """What the file and the variables `TIDEGATE_<SECTION>_<KEY>` set, all of it checked; variables win.
+
+    Raises InvalidArgument, which names file, line and key, or the variable; StorageError when the file cannot be read.
+    """
+    chosen: Chosen = {section: {} for section in SECTIONS}
+    for section, key, value in [*_from_file(path), *_from_environment(environ)]:
+        chosen[section][key] = value
+    return chosen
+
+
+def _from_file(path: Path) -> Iterator[tuple[str, str, object]]:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError:
+        raise StorageError(f"{CONFIG_NAME}: cannot be read") from None
+    text = _decoded(raw)
+    for section, table in _parsed(text).items():
+        for key, value in _entries(text, section, table):
+            yield section, key, _checked(text, section, key, value)
+
+
+def _decoded(raw: bytes) -> str:
+    """UTF-8, with or without a byte order mark, with lines ended in either way."""
+    if len(raw) > _FILE_BYTES_MAX:
+        raise _bad_line(1, f"the file is larger than {_FILE_BYTES_MAX} bytes")
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise _bad_line(raw.count(b"\n", 0, error.start) + 1, "is not UTF-8") from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise _bad_line(1, "is nested too deeply") from None
+    except ValueError as error:
+        at = re.search(r"\(at line (\d+)", str(error))
+        line = int(at[1]) if at else text.count("\n") + 1
+        raise _bad_line(line, f"{_key_on(text, line)}is not valid TOML: look for commas, quotes, brackets") from None
+
+
+def _key_on(text: str, line: int) -> str:
+    """The key that a line begins with, as the start of a message."""
+    key = re.match(r"\s*([A-Za-z0-9_.-]+)\s*=", text.split("\n")[line - 1])
+    return f"{key[1]}: " if key else ""
+
+
+def _entries(text: str, section: str, table: object) -> Iterator[tuple[str, object]]:
+    if section not in SECTIONS:
+        what = "section" if isinstance(table, dict) else "key"
+        raise _bad_line(_line_of(text, section), f"{section}: unknown {what}; the sections are {', '.join(SECTIONS)}")
+    if not isinstance(table, dict):
+        raise _bad_line(_line_of(text, section), f"{section}: must be a section, [{section}]")
+    yield from table.items()
+
+
+def _checked(text: str, section: str, key: str, value: object) -> object:
+    kind = SECTIONS[section].get(key)
+    if kind is None:
+        known = ", ".join(SECTIONS[section])
+        raise _bad_line(_line_of(text, section, key), f"{section}.{key}: unknown key; known here: {known}")
+    if not kind.accepts(value):
+        raise _bad_line(_line_of(text, section, key), f"{section}.{key}: must be {kind.wants}")
+    return value
+
+
+def _line_of(text: str, section: str, key: str | None = None) -> int:
+    """The line on which a setting is complete: the first at which the file, read up to there, holds it."""
+    lines = text.split("\n")
+    for count in range(1, len(lines)):
+        try:
+            table = tomllib.loads("\n".join(lines[:count])).get(section)
+        except ValueError:
+            continue  # in the middle of a value of several lines
+        if table is not None and (key is None or key in table):
+            return count
+    return len(lines)
+
+
+def _bad_line(line: int, reason: str) -> InvalidArgument:
+    return InvalidArgument(f"{CONFIG_NAME}, line {line}: {reason}", argument=CONFIG_NAME, line=line)
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, object]]:
+    for name in sorted(environ):
+        for section in SECTIONS:
+            prefix = f"TIDEGATE_{section}_".upper()
+            if name.startswith(prefix):
+                key = name.removeprefix(prefix).lower()
+                yield section, key, _from_variable(name, section, key, environ[name])
+
+
+def _from_variable(name: str, section: str, key: str, text: str) -> object:
+    kind = SECTIONS[section].get(key)
+    if kind is None:
+        known = ", ".join(f"TIDEGATE_{section}_{key}".upper() for key in SECTIONS[section])
+        raise InvalidArgument(f"{name}: unknown variable; known: {known}", argument=name)
+    value = kind.parse(text)
+    if not kind.accepts(value):
+        raise InvalidArgument(f"{name}: must be {kind.wants}", argument=name)
+    return value

@@ -1,0 +1,117 @@
+"""The home: the folder where everything is kept, and the settings that hold there. Nothing here writes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tidegate import config
+from tidegate.domain.limits import Limits
+from tidegate.errors import InvalidArgument, StorageError
+
+Durability = Literal["normal", "full"]
+
+_KEY_BYTES_MIN = 16
+# `scheme:` and, off Windows, `C:`: never a folder that somebody meant.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:" if os.name == "nt" else r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What can be set. durability: of the compartments; the control store is always fully synchronised."""
+
+    limits: Limits = field(default_factory=Limits)
+    durability: Durability = "normal"
+    audit_reads: bool = False
+    audit_key_file: Path | None = None
+
+    def audit_secret(self) -> bytes | None:
+        """The bytes of the key file exactly as they are; None when no key is configured.
+
+        Raises InvalidArgument when the file is not there or too short: a chain is never left unkeyed by accident (P9).
+        """
+        if self.audit_key_file is None:
+            return None
+        try:
+            secret = self.audit_key_file.read_bytes()
+        except (OSError, ValueError):
+            raise _bad_key_file("cannot be read") from None
+        if len(secret) < _KEY_BYTES_MIN:
+            raise _bad_key_file(f"must hold at least {_KEY_BYTES_MIN} bytes")
+        return secret
+
+
+def find(home: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path:
+    """The absolute path of the home: `home`, else $TIDEGATE_HOME, else the platform's user data folder.
+
+    It need not exist. A path is a path: nothing in it is read as a URI; a leading `~` is the user's folder.
+    Raises InvalidArgument when there is none to be had, or what is named cannot be a folder; StorageError when it
+    cannot be looked at.
+    """
+    named = environ.get("TIDEGATE_HOME") or None if home is None else str(home)
+    path = _default(environ) if named is None else _named(named)
+    try:
+        if path.exists() and not path.is_dir():
+            raise _bad_home("is not a folder")
+    except OSError:
+        raise StorageError("home: cannot be read") from None
+    return path
+
+
+def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of a home: environment over file over default, the file checked whole.
+
+    Raises InvalidArgument, which names file, line and key, or the variable; StorageError when the file cannot be read.
+    """
+    chosen = config.read(home / config.CONFIG_NAME, environ)
+    audit = chosen["audit"]
+    return Settings(
+        limits=Limits(**chosen["limits"]),
+        durability=chosen["storage"].get("durability", "normal"),
+        audit_reads=audit.get("reads", False),
+        audit_key_file=home / os.path.expanduser(audit["key_file"]) if "key_file" in audit else None,
+    )
+
+
+def _default(environ: Mapping[str, str]) -> Path:
+    from platformdirs import user_data_path
+
+    hint = "set TIDEGATE_HOME or give --home"
+    user = environ.get("HOME", "")
+    if os.path.isabs(user) and not os.path.isdir(user) and not os.path.isabs(environ.get("XDG_DATA_HOME", "")):
+        raise _bad_home(f"the user's own folder does not exist; {hint}")
+    try:
+        path = user_data_path("tidegate", appauthor=False)
+    except RuntimeError:
+        raise _bad_home(f"the user has no folder; {hint}") from None
+    if not path.is_absolute():
+        raise _bad_home(f"the user has no folder; {hint}")
+    return path
+
+
+def _named(text: str) -> Path:
+    expanded = os.path.expanduser(text) if text.startswith("~") else text
+    if not expanded.strip() or "\0" in expanded:
+        raise _bad_home("must be the path of a folder")
+    if expanded.startswith("~"):
+        raise _bad_home("'~' does not name a user's folder here")
+    if _SCHEME.match(expanded):
+        raise _bad_home("is a folder, not a URL or drive; begin with './' for a folder with such a name")
+    try:
+        os.fsencode(expanded)
+        expanded.encode()
+    except UnicodeEncodeError:
+        raise _bad_home("this locale cannot name that folder; set PYTHONUTF8=1") from None
+    return Path(os.path.abspath(expanded))
+
+
+def _bad_key_file(reason: str) -> InvalidArgument:
+    return InvalidArgument(f"audit.key_file: {reason}", argument="audit.key_file")
+
+
+def _bad_home(reason: str) -> InvalidArgument:
+    return InvalidArgument(f"home: {reason}", argument="home")
