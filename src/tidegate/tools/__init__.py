@@ -1,1 +1,13 @@
-"""The tools a model can call: definitions and results."""
+"""The tools that a model can call, the same at every taint: a list that varied would tell what was read (P5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tidegate.tools import memory
+from tidegate.tools.tool import Tool
+
+TOOLS: Mapping[str, Tool] = MappingProxyType(
+    {tool.name: tool for tool in (memory.SAVE, memory.GET, memory.SEARCH, memory.LIST, memory.DELETE)}
+)

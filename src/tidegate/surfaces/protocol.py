@@ -1,0 +1,182 @@
+"""The session as the MCP SDK sees it: the server, its answers, and its connection to a client. The SDK's one module.
+
+The server is the SDK's low-level one, with two handlers. Resources, prompts, completions, logging and sampling are
+not offered, so there is nothing in them to gate.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types as types
+from anyio import from_thread, to_thread
+from anyio.lowlevel import EventLoopToken, current_token
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.server.lowlevel import Server
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from pydantic import ValidationError
+
+from tidegate.errors import Refused, StorageError, TidegateError
+from tidegate.surfaces import stdio
+from tidegate.tools import TOOLS
+
+if TYPE_CHECKING:
+    from tidegate.core.session import Session
+    from tidegate.tools.tool import Tool
+
+IN_FLIGHT_MAX = 1024
+"""Requests that are read ahead of their answers; then the client waits."""
+
+DRAIN_SECONDS = 3.0
+"""How long what was read may still be answered, once the input has ended or a signal came."""
+
+_log = logging.getLogger(__name__)
+# P12: the SDK logs what it cannot validate, contents included.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
+logging.getLogger("mcp").propagate = False
+
+
+def build(session: Session, *, instructions: str) -> Server[Any]:
+    """The server of one session, for any transport of the SDK."""
+    listing = types.ListToolsResult(tools=[_definition(tool) for tool in TOOLS.values()])
+    turns = anyio.CapacityLimiter(1)  # calls run one at a time, in the order in which they came
+
+    async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
+        return listing
+
+    async def call_tool(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return await to_thread.run_sync(answer, session, params.name, params.arguments or {}, limiter=turns)
+
+    return Server(
+        "tidegate",
+        title="Tidegate",
+        version=version("tidegate"),
+        instructions=instructions,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def answer(session: Session, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+    """The answer to a tool call: one JSON object, as structured content and as text. It raises nothing."""
+    try:
+        return _result(session.call_tool(name, arguments))
+    except TidegateError as error:
+        return _result({"error": _shown(error)}, is_error=True)
+    except Exception as error:  # noqa: BLE001
+        # P17: whatever it is, the answer is no. P12: none of its text leaves.
+        _log.error("a call failed: %s", type(error).__name__)
+        return _result({"error": StorageError("the store cannot answer").to_dict()}, is_error=True)
+
+
+class Connection:
+    """One client on a wire: it carries messages between the wire and the server, and ends in good order.
+
+    ending: set it to stop reading, answer what was read, and return.
+    """
+
+    def __init__(self, server: Server[Any], wire: stdio.Wire) -> None:
+        self.ending = anyio.Event()
+        self._server = server
+        self._wire = wire
+        self._slots = anyio.Semaphore(IN_FLIGHT_MAX)
+        self._to_server: MemoryObjectSendStream[SessionMessage | Exception]
+        self._to_client: MemoryObjectSendStream[SessionMessage]
+        self._to_server, self._from_client = anyio.create_memory_object_stream(0)
+        self._to_client, self._from_server = anyio.create_memory_object_stream(0)
+
+    async def run(self, *, at_end: Callable[[], None]) -> None:
+        """Serve until the input ends or `ending` is set. at_end: called as soon as that happens."""
+        # Not one of anyio's workers: those are waited for at exit, and this one may wait for the client for ever.
+        threading.Thread(target=self._read, args=(current_token(),), daemon=True).start()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._write, self._from_server)
+            tasks.start_soon(self._end, at_end)
+            await self._server.run(
+                self._from_client, self._to_client.clone(), self._server.create_initialization_options()
+            )
+
+    async def _end(self, at_end: Callable[[], None]) -> None:
+        await self.ending.wait()
+        at_end()
+        with anyio.move_on_after(DRAIN_SECONDS):
+            for _ in range(IN_FLIGHT_MAX):  # all of them: then nothing is unanswered
+                await self._slots.acquire()
+        await self._to_server.aclose()
+        await self._to_client.aclose()
+
+    def _read(self, token: EventLoopToken) -> None:
+        over = (anyio.RunFinishedError, anyio.ClosedResourceError, anyio.BrokenResourceError, CancelledError, OSError)
+        with suppress(*over):
+            for line in stdio.read(self._wire.incoming):
+                from_thread.run(self._accept, line, token=token)
+        with suppress(*over):
+            from_thread.run_sync(self.ending.set, token=token)
+
+    async def _accept(self, line: dict[str, Any] | stdio.Fault) -> None:
+        message = line if isinstance(line, stdio.Fault) else _message(line)
+        if isinstance(message, stdio.Fault):
+            await self._to_client.send(SessionMessage(_refusal(message)))
+        elif isinstance(message, types.JSONRPCRequest):
+            await self._slots.acquire()
+            settled = ServerMessageMetadata(on_request_unanswered=self._settle)
+            await self._to_server.send(SessionMessage(message, settled))
+        else:
+            await self._to_server.send(SessionMessage(message))
+
+    async def _write(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        async for each in messages:
+            message = each.message
+            line = stdio.encode(message.model_dump(by_alias=True, exclude_unset=True))
+            try:
+                await to_thread.run_sync(stdio.write, self._wire.outgoing, line)
+            except OSError:  # the client is gone
+                self.ending.set()
+            if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
+                await self._settle()
+
+    async def _settle(self) -> None:
+        self._slots.release()
+
+
+def _message(line: dict[str, Any]) -> types.JSONRPCMessage | stdio.Fault:
+    try:
+        return types.jsonrpc_message_adapter.validate_python(line, by_name=False)
+    except ValidationError:
+        return stdio.Fault(stdio.INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message", line.get("id"))
+
+
+def _refusal(fault: stdio.Fault) -> types.JSONRPCError:
+    error = types.ErrorData(code=fault.code, message=fault.message)
+    return types.JSONRPCError(jsonrpc="2.0", id=fault.id, error=error)
+
+
+def _result(result: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
+    text = types.TextContent(type="text", text=json.dumps(result, ensure_ascii=False))
+    return types.CallToolResult(content=[text], structured_content=result, is_error=is_error)
+
+
+def _shown(error: TidegateError) -> dict[str, object]:
+    shown = error.to_dict()
+    if isinstance(error, Refused) and error.details.get("rule") == "P7":
+        shown["message"] = f"{error.message}; then start this server with it (tidegate mcp --session NAME)"
+    return shown
+
+
+def _definition(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=types.ToolAnnotations.model_validate(tool.annotations.to_dict(tool.title)),
+    )
