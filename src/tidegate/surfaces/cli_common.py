@@ -1,0 +1,142 @@
+"""What all commands share: the common options before or after the verb, help with examples, opening the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level
+from tidegate.surfaces import output
+
+if TYPE_CHECKING:
+    from tidegate.core.session import Session
+    from tidegate.core.store import Store
+
+LEVEL = click.Choice(Level, case_sensitive=False)
+_SECTION = "Common options"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The common options, wherever on the line they stood; the last one wins."""
+
+    home: str | None = None
+    agent: str = "assistant"
+    session: str | None = None
+    level: Level | None = None
+    json: bool = False
+
+
+def options() -> Options:
+    """The common options of the command that runs."""
+    meta = click.get_current_context().meta
+    return Options(**{name: meta[name] for name in Options.__slots__ if name in meta})
+
+
+@contextmanager
+def open_store() -> Iterator[Store]:
+    """The store of the home that was named."""
+    import tidegate  # the storage engine is loaded when a command needs it, never for --help
+
+    with tidegate.open(options().home) as store:
+        yield store
+
+
+@contextmanager
+def open_session() -> Iterator[Session]:
+    """The named session at its taint, or an ephemeral one at exactly --level. What it saves is the owner's."""
+    from tidegate.domain.record import Origin
+
+    chosen = options()
+    if chosen.session is not None and chosen.level is not None:
+        raise InvalidArgument(
+            "level: a session has its own level; give --level or --session, not both", argument="level"
+        )
+    with open_store() as store:
+        if chosen.session is not None:
+            yield store.resume(chosen.agent, chosen.session, origin=Origin.OWNER)
+        else:
+            yield store.session(chosen.agent, level=chosen.level or Level.PUBLIC, origin=Origin.OWNER)
+
+
+def show(result: Mapping[str, Any], lines: Iterable[str]) -> None:
+    """A result on standard output: exactly, under --json; else as lines for people."""
+    for line in [output.to_json(result)] if options().json else lines:
+        output.write(line)
+
+
+def remark(text: str) -> None:
+    """A line for people on standard error; under --json nothing, since the result says it."""
+    if not options().json:
+        output.note(text)
+
+
+class Command(click.Command):
+    """A command with the common options, and with examples in its help."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+        self.params += _common_options()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Its own options, then the common ones, then the examples."""
+        _format_options(self, ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+class Group(click.Group):
+    """Commands under one noun, with the common options."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _common_options()
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they were added."""
+        return list(self.commands)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Its commands, then the options."""
+        self.format_commands(ctx, formatter)
+        _format_options(self, ctx, formatter)
+
+
+def _common_options() -> list[click.Parameter]:
+    def option(*names: str, **settings: Any) -> click.Option:
+        return click.Option(names, expose_value=False, callback=_remember, **settings)
+
+    return [
+        option(
+            "--home", metavar="PATH", help="Folder of the store. [default: $TIDEGATE_HOME, else the user's data folder]"
+        ),
+        option("--agent", metavar="AGENT", help="Whose memory. [default: assistant]"),
+        option("--session", metavar="NAME", help="Act in this session, at its taint."),
+        option("--level", type=LEVEL, metavar="LEVEL", help=f"{', '.join(Level.__members__)}. [default: PUBLIC]"),
+        option("--json", is_flag=True, help="Print exactly the result, as JSON."),
+    ]
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    if value is not None and value is not False and param.name is not None:
+        ctx.meta[param.name] = value
+
+
+def _format_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    common = [param for param in command.params if param.name in Options.__slots__ and not param.expose_value]
+    own = [param for param in command.get_params(ctx) if param not in common and isinstance(param, click.Option)]
+    for title, params in (("Options", own), (_SECTION, common)):
+        records = [record for param in params if (record := param.get_help_record(ctx))]
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)

@@ -1,0 +1,151 @@
+"""The owner's acts on sessions. A model has no tool for any of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level
+from tidegate.surfaces.cli_common import LEVEL, Group, open_store, options, remark, show
+from tidegate.surfaces.output import escape
+
+if TYPE_CHECKING:
+    from tidegate.core.sessions import Sessions
+    from tidegate.storage.base import SessionRow
+
+_NAME = "The session's name."
+
+
+@click.group(cls=Group)
+def session() -> None:
+    """Make, raise and end sessions: the owner's acts."""
+
+
+@session.command(name="list", examples=("tidegate session list", "tidegate session list --level INTERNAL --json"))
+def list_() -> None:
+    """Show the agent's sessions, ended ones too; with --level, those at or below it. JSON: one object a line."""
+    top = options().level or Level.RESTRICTED
+    with open_store() as store:
+        rows = [row for row in store.sessions.list(options().agent) if row.taint.can_flow_to(top)]
+    for row in rows:
+        _show(row)
+    if not rows:
+        remark("no sessions")
+
+
+@session.command(name="show", examples=("tidegate session show main",))
+@click.argument("name", required=False, help=_NAME)
+def show_(name: str | None) -> None:
+    """Show one session: its taint, its ceiling, and whether it still lives."""
+    with _sessions() as sessions:
+        _show(_any(sessions, _the(name)))
+
+
+@session.command(
+    examples=(
+        "tidegate session new main --level INTERNAL",
+        "tidegate session new --level PUBLIC --ceiling CONFIDENTIAL",
+    )
+)
+@click.argument("name", required=False, help="A name that no session has or had; without one it is made up.")
+@click.option("--ceiling", type=LEVEL, metavar="LEVEL", help="The taint may never pass it. [default: RESTRICTED]")
+def new(name: str | None, ceiling: Level | None) -> None:
+    """Make a session, at --level."""
+    from tidegate.core.store import fresh_id
+
+    chosen = _the(name, otherwise=fresh_id())
+    with open_store() as store:
+        _show(store.sessions.new(options().agent, chosen, options().level or Level.PUBLIC, ceiling))
+
+
+@session.command(name="raise", examples=("tidegate session raise main CONFIDENTIAL",))
+@click.argument("name", help=_NAME)
+@click.argument("level", type=LEVEL, metavar="LEVEL", help="The lowest level that the taint may have from now on.")
+def raise_(name: str, level: Level) -> None:
+    """Raise a session's taint to LEVEL, for good. A running server notices at its next call."""
+    with _sessions() as sessions:
+        row = sessions.find(options().agent, _the(name))
+        sessions.raise_taint(row.id, level, reason="by the owner")
+        _show(sessions.living(row.id))
+
+
+@session.command(examples=("tidegate session ceiling main CONFIDENTIAL",))
+@click.argument("name", help=_NAME)
+@click.argument("level", type=LEVEL, metavar="LEVEL", help="The highest level that the taint may ever have.")
+def ceiling(name: str, level: Level) -> None:
+    """Set how high a session may rise. It cannot be below the session's taint."""
+    with _sessions() as sessions:
+        row = sessions.find(options().agent, _the(name))
+        sessions.set_ceiling(row.id, level)
+        _show(sessions.living(row.id))
+
+
+@session.command(examples=("tidegate session reset main --dry-run", "tidegate session reset main --yes"))
+@click.argument("name", required=False, help=_NAME)
+@click.option("--dry-run", is_flag=True, help="Only show which session would end.")
+@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
+def reset(name: str | None, dry_run: bool, yes: bool) -> int:
+    """End a session for ever, with its children. Its memories stay; its name is never used again."""
+    with _sessions() as sessions:
+        row = sessions.find(options().agent, _the(name))
+        if dry_run:
+            _show(row, dry_run=True)
+            return 0
+        if not (yes or _agreed(row)):
+            remark("nothing was changed")
+            return 1
+        sessions.reset(row.id)
+        _show(_any(sessions, row.name or ""))
+    return 0
+
+
+@contextmanager
+def _sessions() -> Iterator[Sessions]:
+    if options().level is not None:
+        raise InvalidArgument("level: this command has no use for --level", argument="level")
+    with open_store() as store:
+        yield store.sessions
+
+
+def _the(name: str | None, *, otherwise: str | None = None) -> str:
+    """The one session that is meant, by argument or by --session."""
+    by_option = options().session
+    if None not in (name, by_option) and name != by_option:
+        raise InvalidArgument("name: differs from --session; name the session once", argument="name")
+    for chosen in (name, by_option, otherwise):
+        if chosen is not None:
+            return chosen
+    raise InvalidArgument("name: is required", argument="name")
+
+
+def _any(sessions: Sessions, name: str) -> SessionRow:
+    """The session of this name, living or ended."""
+    rows = [row for row in sessions.list(options().agent) if row.name == name]
+    return rows[0] if rows else sessions.find(options().agent, name)
+
+
+def _agreed(row: SessionRow) -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidArgument("yes: a reset is final; without a terminal it needs --yes", argument="yes")
+    return click.confirm(f"End session {escape(row.name or '')} (taint {row.taint}) for ever?", err=True)
+
+
+def _show(row: SessionRow, *, dry_run: bool = False) -> None:
+    result: dict[str, Any] = {
+        "id": row.id,
+        "agent": row.agent,
+        "name": row.name,
+        "taint": str(row.taint),
+        "ceiling": str(row.ceiling),
+        "parent": row.parent,
+        "ended": row.ended,
+    }
+    state = "would end" if dry_run else "ended" if row.ended else "living"
+    # The name comes last, where nothing after it could be forged.
+    line = f"taint {row.taint:<12}  ceiling {row.ceiling:<12}  {state:<9}  {escape(row.name or row.id)}"
+    show({"dry_run": True, **result} if dry_run else result, [line])

@@ -1,0 +1,102 @@
+"""What the terminal gets: JSON that is exact, or lines that stored text can neither break, hide nor forge."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
+
+# C0 and C1 controls, bidi marks and controls, line and paragraph separators, annotations, U+FEFF, surrogates.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ufeff\ud800-\udfff]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\x1b"}
+_PLAIN_TAG = re.compile(r"[\w.:/+-]+")
+
+
+def escape(text: str) -> str:
+    """The text on one line: whatever a terminal would obey, or not show, stands as an escape."""
+    return _UNSEEN.sub(_escaped, text)
+
+
+def escape_lines(text: str, *, indent: str) -> str:
+    """The text with its line ends and tabs, each line escaped and indented, so that none can pass for ours."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join(indent + "\t".join(map(escape, line.split("\t"))) for line in lines)
+
+
+def to_json(value: object) -> str:
+    """One line of JSON: exact when parsed, and without a raw control character on the terminal."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def write(text: str) -> None:
+    """A line of results, on standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """A line for the reader that is no result, on standard error."""
+    sys.stderr.write(escape(text) + "\n")
+
+
+def speak_utf8() -> None:
+    """UTF-8 on all three streams whatever the locale, and line ends as they are written."""
+    for stream in (sys.stdout, sys.stderr):
+        _reconfigure(stream, "backslashreplace")
+    _reconfigure(sys.stdin, "strict")
+
+
+def saved(result: Mapping[str, Any]) -> Iterator[str]:
+    """A save, in a sentence."""
+    where = f"{result['classification']}, version {result['version']}"
+    yield f"saved {escape(result['key'])} at {where}: {result['status']}"
+
+
+def found(result: Mapping[str, Any]) -> Iterator[str]:
+    """A memory: a line about it, then its content, indented."""
+    yield _heading(result)
+    yield f"  version {result['version']}, from {result['origin']}, created {result['created_at']}"
+    if newer := result.get("newer_below"):
+        yield f"  note: a {newer} memory under this key was saved later"
+    if result["tags"]:
+        yield f"  tags: {_tags(result['tags'])}"
+    yield ""
+    yield escape_lines(result["content"], indent="  ")
+
+
+def short(result: Mapping[str, Any]) -> Iterator[str]:
+    """A memory of a list or a search: a line about it, its tags, and the content on one line."""
+    yield _heading(result)
+    if result["tags"]:
+        yield f"  tags: {_tags(result['tags'])}"
+    yield f"  {escape(result['content'])}{' …' if result.get('truncated') else ''}"
+
+
+def deleted(result: Mapping[str, Any]) -> Iterator[str]:
+    """A delete, in a sentence."""
+    shows = f"; the {result['still_visible']} memory shows again" if "still_visible" in result else ""
+    yield f"deleted {escape(result['key'])} at {result['classification']}{shows}"
+
+
+def _heading(result: Mapping[str, Any]) -> str:
+    # The key comes last, where nothing after it could be forged.
+    score = f"  {result['score']:.6f}" if "score" in result else ""
+    return f"{result['classification']:<12}  {result['updated_at']}{score}  {escape(result['key'])}"
+
+
+def _tags(tags: list[str]) -> str:
+    return ", ".join(tag if _PLAIN_TAG.fullmatch(tag) else to_json(tag) for tag in tags)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return _SHORT.get(match[0]) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def _reconfigure(stream: TextIO, errors: str) -> None:
+    # A host may have put another kind of stream in its place; then it has chosen the encoding.
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors=errors, newline="\n")
