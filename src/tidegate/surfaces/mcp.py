@@ -9,12 +9,14 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import tidegate
+from tidegate import Level
+from tidegate.core.guidance import read_instructions
+from tidegate.core.session import Session
+from tidegate.home import find
 from tidegate.surfaces import stdio
-
-if TYPE_CHECKING:
-    from tidegate.core.session import Session
 
 EXIT_SECONDS = 4.0
 """When the process ends whatever still hangs. A save that hangs is then stored whole or not at all."""
@@ -22,13 +24,20 @@ EXIT_SECONDS = 4.0
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
 
 
-def serve(session: Session, *, instructions: str) -> None:
-    """Answer MCP requests on standard input until it ends or a signal says so, then return within 5 seconds.
+def serve(home: str | Path | None, agent: str, name: str | None, level: Level) -> int:
+    """Answer MCP requests on standard input until it ends or a signal says so; then 0, within 5 seconds.
 
+    name: the session, opened or resumed; without one, an ephemeral session at exactly `level`.
     For the main thread of a process. Raises: SystemExit, with one line to show, when the extra is not installed or
-    standard input and output are not open.
+    standard input and output are not open; InvalidArgument, Refused, StorageError, as `Store.session`.
     """
     _on_signals(partial(sys.exit, 0))
+    with tidegate.open(home) as store:
+        _serve(store.session(agent, name=name, level=level), read_instructions(find(home), agent))
+    return 0
+
+
+def _serve(session: Session, instructions: str) -> None:
     try:
         wire = stdio.claim()
     except OSError:
