@@ -54,14 +54,30 @@ def test_a_label_is_read_only_when_it_is_exactly_a_name() -> None:
 
 @pytest.mark.parametrize(
     "label",
-    [None, "", "public", "Public", " PUBLIC", "PUBLIC ", "PUBLIC\0", "SECRET", "0", 0, 3, True, b"PUBLIC", Level.PUBLIC, ["PUBLIC"]],
+    [
+        None,
+        "",
+        "public",
+        "Public",
+        " PUBLIC",
+        "PUBLIC ",
+        "PUBLIC\0",
+        "SECRET",
+        "0",
+        0,
+        3,
+        True,
+        b"PUBLIC",
+        Level.PUBLIC,
+        ["PUBLIC"],
+    ],
 )
 def test_any_other_label_is_no_level(label: object) -> None:
     assert read_label(label) is None
 
 
 def test_level_arguments_are_taken_out_and_named() -> None:
-    sent: dict[str, object] = {name: "PUBLIC" for name in LEVEL_ARGUMENTS} | {"key": "k", "Level": "x", "levels": 1}
+    sent: dict[str, object] = dict.fromkeys(LEVEL_ARGUMENTS, "PUBLIC") | {"key": "k", "Level": "x", "levels": 1}
     kept, attempted = split_level_arguments(sent)
     assert kept == {"key": "k", "Level": "x", "levels": 1}
     assert attempted == ("classification", "level", "security_level", "sensitivity", "taint")

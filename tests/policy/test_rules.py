@@ -7,11 +7,30 @@ from collections.abc import Iterator
 from typing import cast
 
 import pytest
-from yardstick.oracle import DEPTH_MAX, No, Verdict, Yes, after_tool, before_tool, change_ceiling, open_session, raise_taint
+from tests.yardstick.oracle import (
+    DEPTH_MAX,
+    No,
+    Verdict,
+    Yes,
+    after_tool,
+    before_tool,
+    change_ceiling,
+    open_session,
+    raise_taint,
+    use_session,
+)
 
 from tidegate.policy import rules
 from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import CeilingChange, Event, PostToolResponse, PreToolCall, SessionOpen, TaintRaise
+from tidegate.policy.hooks import (
+    CeilingChange,
+    Event,
+    PostToolResponse,
+    PreToolCall,
+    SessionOpen,
+    SessionUse,
+    TaintRaise,
+)
 from tidegate.policy.levels import Level
 from tidegate.policy.taint import Standing
 
@@ -32,6 +51,7 @@ def agrees(decision: Decision, verdict: Verdict) -> bool:
 def cases() -> Iterator[tuple[Event, Verdict]]:
     """Every event there is, with the oracle's verdict."""
     for standing in STANDINGS:
+        yield SessionUse(standing), use_session(standing)
         for tool in (*TOOLS, "memory_purge", ""):
             yield PreToolCall(standing, tool, TOOLS), before_tool(standing, tool in TOOLS)
         for level in Level:
@@ -63,7 +83,7 @@ def test_every_answer_that_leaves_is_judged_as_the_oracle_judges() -> None:
 
 def test_the_oracle_itself_says_both_yes_and_no_to_every_event() -> None:
     seen = {(type(event), type(verdict)) for event, verdict in itertools.chain(cases(), results())}
-    events = (PreToolCall, PostToolResponse, TaintRaise, SessionOpen, CeilingChange)
+    events = (PreToolCall, PostToolResponse, TaintRaise, SessionUse, SessionOpen, CeilingChange)
     assert seen == {(event, answer) for event in events for answer in (Yes, No)}
 
 

@@ -68,6 +68,11 @@ def raise_taint(standing: Standing | None, source: Level) -> Verdict:
     return _verdict(broken, UP[joined])
 
 
+def use_session(standing: Standing | None) -> Verdict:
+    """P13, P7: only a living session is resumed, ended, or made a parent."""
+    return _verdict(_not_living(standing), standing.taint if standing else Level.PUBLIC)
+
+
 def open_session(level: Level, ceiling: Level, parent: Standing | None, depth: int) -> Verdict:
     """P4: not over its own ceiling. P15: a living parent, at or above its taint, under its ceiling, not too deep."""
     if parent is None:

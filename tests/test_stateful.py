@@ -1,0 +1,29 @@
+"""Random traces against the reference model, on every provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.yardstick.agreement import disagreement
+from tests.yardstick.backends import BACKENDS, Backend
+from tests.yardstick.effort import portions, story
+from tests.yardstick.generate import random_trace
+
+LENGTH = 14
+SEQUENCES = portions(2_000, 100_000, size=100)
+
+
+@pytest.fixture(params=list(BACKENDS), scope="module")
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    made = BACKENDS[request.param]()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("seeds", SEQUENCES, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
+def test_every_answer_and_all_that_is_stored_is_as_the_model_says(backend: Backend, seeds: range) -> None:
+    for seed in seeds:
+        steps = random_trace(f"stateful {seed}", LENGTH)
+        if disagreement(backend, steps):
+            pytest.fail(story(f"stateful {seed}", steps, lambda shorter: disagreement(backend, shorter)))

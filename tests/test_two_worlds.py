@@ -1,0 +1,59 @@
+"""P5 and P6: an observer cannot tell a world from the same world without what lies above it and beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import get_args
+
+import pytest
+from tests.yardstick import traces as t
+from tests.yardstick.backends import BACKENDS, Backend
+from tests.yardstick.effort import portions, story
+from tests.yardstick.generate import observed_trace
+from tests.yardstick.interference import Observer, differences, part_of
+
+LENGTH = 10
+EVERY_KIND = set(get_args(t.Verb)) | set(get_args(t.Act)) | {t.Restart}
+TRACES = portions(5_000, 200_000, size=250)
+
+
+@pytest.fixture(params=list(BACKENDS), scope="module")
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    made = BACKENDS[request.param]()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("seeds", TRACES, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
+def test_nothing_above_or_beside_an_observer_changes_what_it_sees(backend: Backend, seeds: range) -> None:
+    for seed in seeds:
+        steps, observer = observed_trace(f"two worlds {seed}", LENGTH)
+        if differences(backend, steps, observer):
+            told = story(f"two worlds {seed}", steps, partial(told_apart, backend, observer))
+            pytest.fail(f"{observer}: {told}")
+
+
+def told_apart(backend: Backend, observer: Observer, steps: t.Trace) -> str:
+    return "\n".join(differences(backend, steps, observer))
+
+
+def test_the_traces_take_something_away_and_leave_something_to_see() -> None:
+    kinds_kept, kinds_gone, told = set[type](), set[type](), 0
+    for seed in range(300):
+        steps, observer = observed_trace(f"two worlds {seed}", LENGTH)
+        part = part_of(steps, observer)
+        kept = {step.index for step in part.kept}
+        kinds_kept |= {type(step.op) for step in steps if step.index in part.watched}
+        kinds_gone |= {type(step.op) for step in steps if step.index not in kept}
+        told += len(part.kept) < len(steps)
+    assert kinds_gone == EVERY_KIND - {t.Restart}
+    assert kinds_kept == EVERY_KIND - {t.Restart}
+    assert told > 200
+
+
+def test_a_step_is_the_same_step_when_others_are_taken_away() -> None:
+    steps, observer = observed_trace("the same", LENGTH)
+    part = part_of(steps, observer)
+    assert set(part.kept) <= set(steps)
+    assert [step.index for step in part.kept] == sorted(step.index for step in part.kept)

@@ -1,0 +1,216 @@
+"""Random traces from a seed: short, with few keys, common words, limits of 1, ties, and agents of similar names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from tests.yardstick import traces as t
+from tests.yardstick.interference import Observer
+from tests.yardstick.model import Model, Session
+from tests.yardstick.worlds import time_of
+
+from tidegate.policy.levels import Level
+
+AGENTS = ("ada", "adam", "ad_", "a-da", "ada.restricted")
+KEYS = ("tea", "Tea", "te_", "tea-time", "user-name", "caf\u00e9", "cafe\u0301", "a:b", "%")
+WORDS = ("tea", "green", "black", "milk", "the", "drinks", "teas", "secret")
+TAGS = ("x", "y", "tea")
+LABELS = ("main", "side", "Main")
+LONG = "milk " * 120  # more than an excerpt holds
+
+CALLS: tuple[tuple[str, tuple[tuple[str, t.Frozen], ...], tuple[str, str] | None], ...] = (
+    ("memory_save", (("key", "tea"), ("content", "forced tea"), ("classification", "PUBLIC")), None),
+    ("memory_save", (("key", "tea"), ("content", "forced tea"), ("level", 3)), None),
+    ("memory_get", (("key", "tea"), ("level", "RESTRICTED"), ("taint", "RESTRICTED")), None),
+    ("memory_search", (("query", "tea"), ("security_level", "RESTRICTED")), None),
+    ("memory_list", (("sensitivity", "RESTRICTED"),), None),
+    ("memory_delete", (("key", "tea"), ("classification", "PUBLIC")), None),
+    ("memory_save", (("key", "tea"), ("content", ""), ("taint", "PUBLIC")), ("INVALID_ARGUMENT", "content")),
+    ("memory_get", (("key", "tea"), ("agent", "adam")), ("INVALID_ARGUMENT", "agent")),
+    ("memory_list", (("session", "main"),), ("INVALID_ARGUMENT", "session")),
+    ("memory_get", (), ("INVALID_ARGUMENT", "key")),
+    ("memory_get", (("key", "k" * 257),), ("LIMIT", "key")),
+    ("memory_get", (("key", "te\0a"),), ("INVALID_ARGUMENT", "key")),
+    ("memory_delete", (("key", "  "),), ("INVALID_ARGUMENT", "key")),
+    ("memory_save", (("key", "tea"), ("content", "x"), ("tags", 5)), ("INVALID_ARGUMENT", "tags")),
+    ("memory_search", (("query", "tea"), ("max_results", 0)), ("INVALID_ARGUMENT", "max_results")),
+    ("memory_search", (("query", "tea"), ("max_results", True)), ("INVALID_ARGUMENT", "max_results")),
+    ("memory_search", (("query", 'te* OR "tea'), ("max_results", 10.0)), None),
+    ("memory_search", (("query", "q" * 4097),), ("LIMIT", "query")),
+    ("memory_list", (("limit", 201),), ("INVALID_ARGUMENT", "limit")),
+    ("memory_list", (("cursor", "tea"),), ("INVALID_ARGUMENT", "cursor")),
+    ("memory_purge", (("key", "tea"),), ("REFUSED", "P17")),
+)
+
+
+class Generator:
+    """Makes one trace. It follows the model, so that operations mostly meet sessions that exist."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._model = Model()
+        self._steps: list[t.Step] = []
+        self._agents = random.sample(AGENTS, 2)
+        self._keys = random.sample(KEYS, 3)
+        self._opened = 0
+
+    def trace(self, length: int) -> t.Trace:
+        """Sessions at some levels, then `length` operations."""
+        for _ in range(self._random.randint(2, 4)):
+            self._take(self._open())
+        for _ in range(length):
+            self._take(self._any())
+        return tuple(self._steps)
+
+    def _take(self, op: t.Op) -> None:
+        step = t.Step(len(self._steps), op)
+        self._steps.append(step)
+        self._model.answer(step, time_of(step.index))
+
+    def _any(self) -> t.Op:
+        makers, weights = zip(*self._makers(), strict=True)
+        maker: Callable[[], t.Op] = self._random.choices(makers, weights)[0]
+        return maker()
+
+    def _makers(self) -> list[tuple[Callable[[], t.Op], int]]:
+        return [
+            (self._save, 30),
+            (self._save_many, 4),
+            (lambda: t.Get(self._seat(), self._key(), self._coin()), 8),
+            (self._search, 12),
+            (lambda: t.Pages(self._seat(), self._tag(), self._random.choice((1, 1, 2, 50))), 6),
+            (lambda: t.Page(self._seat(), self._tag(), 1), 4),
+            (self._more, 5),
+            (lambda: t.Delete(self._seat(), self._key(), self._coin()), 12),
+            (lambda: t.Call(self._seat(), *self._random.choice(CALLS)), 6),
+            (lambda: t.Raise(self._seat(), self._level()), 6),
+            (self._ceiling, 2),
+            (lambda: t.Reset(self._seat()), 2),
+            (lambda: t.End(self._seat()), 3),
+            (self._open, 5),
+            (self._child, 4),
+            (self._resume, 3),
+            (t.Restart, 2),
+        ]
+
+    # What operations are made of
+
+    def _coin(self) -> bool:
+        return self._random.random() < 0.5
+
+    def _level(self) -> Level:
+        return self._random.choice(list(Level))
+
+    def _agent(self) -> str:
+        return self._random.choice(self._agents)
+
+    def _key(self) -> str:
+        return self._random.choice(self._keys)
+
+    def _tag(self) -> str | None:
+        return self._random.choice((None, None, *TAGS))
+
+    def _tags(self) -> tuple[str, ...]:
+        return tuple(self._random.sample(TAGS, self._random.choice((0, 0, 1, 2))))
+
+    def _words(self, most: int) -> str:
+        return " ".join(self._random.choices(WORDS, k=self._random.randint(1, most)))
+
+    def _content(self) -> str:
+        return LONG if self._random.random() < 0.05 else self._words(4)
+
+    def _seat(self) -> t.Seat:
+        """Any session there is; mostly living ones, so that traces do not peter out."""
+        seats = list(self._model.sessions.values())
+        if not seats:  # a restart forgets those about which nothing is stored
+            return t.Seat(self._agent(), self._random.choice(LABELS))
+        living = [session for session in seats if not session.ended]
+        return self._random.choice(living if living and self._random.random() < 0.9 else seats).seat
+
+    # Operations with a little more to them
+
+    def _save(self) -> t.Op:
+        return t.Save(self._seat(), self._key(), self._content(), self._tags(), self._coin())
+
+    def _save_many(self) -> t.Op:
+        items = tuple((self._key(), self._content(), self._tags()) for _ in range(self._random.randint(1, 3)))
+        return t.SaveMany(self._seat(), items)
+
+    def _search(self) -> t.Op:
+        return t.Search(self._seat(), self._words(3), self._random.choice((1, 1, 2, 10)), self._coin())
+
+    def _more(self) -> t.Op:
+        """Go on where a page ended; now and then with another's cursor, or another tag."""
+        pages = [(step.index, step.op) for step in self._steps if isinstance(step.op, t.Page | t.More)]
+        if not pages:
+            return t.Page(self._seat(), None, 1)
+        index, page = self._random.choice(pages)
+        seat = self._seat() if self._random.random() < 0.3 else page.seat
+        tag = self._tag() if self._random.random() < 0.2 else page.tag
+        return t.More(seat, index, tag, self._random.choice((1, 2)))
+
+    def _open(self) -> t.Op:
+        """Mostly a session that is new or known; sometimes one that nothing is stored about."""
+        if self._random.random() < 0.2:
+            self._opened += 1
+            return t.Open(t.Seat(self._agent(), f"e{self._opened}", named=False), self._level())
+        seat = t.Seat(self._agent(), self._random.choice(LABELS))
+        ceiling = self._level() if seat not in self._model.sessions and self._random.random() < 0.2 else None
+        return t.Open(seat, self._level(), ceiling)
+
+    def _child(self) -> t.Op:
+        """A new child of a session, or one of its own opened again by it."""
+        parent = self._seat()
+        kids = [s.seat for s in self._model.sessions.values() if s.parent and s.parent.seat == parent and s.seat.named]
+        if kids and self._coin():
+            return t.Open(self._random.choice(kids), self._level(), None, parent)
+        self._opened += 1
+        ceiling = self._level() if self._random.random() < 0.3 else None
+        return t.Open(t.Seat(parent.agent, f"kid{self._opened}", self._coin()), self._level(), ceiling, parent)
+
+    def _ceiling(self) -> t.Op:
+        """The owner's act, which P5 leaves out where it takes what lies above into account."""
+        seat, level = self._seat(), self._level()
+        higher = [s for s in self._model.sessions.values() if _descends(s, seat) and s.taint > level]
+        return t.Raise(seat, level) if higher else t.Ceiling(seat, level)
+
+    def _resume(self) -> t.Op:
+        named = [seat for seat in self._model.sessions if seat.named]
+        unknown = t.Seat(self._agent(), self._random.choice(LABELS))
+        return t.Resume(self._random.choice([*named, unknown]))
+
+
+def _descends(session: Session, seat: t.Seat) -> bool:
+    return session.parent is not None and (session.parent.seat == seat or _descends(session.parent, seat))
+
+
+def probes(agent: str, level: Level, start: int) -> t.Trace:
+    """What a fresh session asks at the end of a trace, to see as much as can be seen."""
+    seat = t.Seat(agent, "probe", named=False)
+    ops: list[t.Op] = [
+        t.Open(seat, level),
+        t.Search(seat, " ".join(WORDS), 3),
+        t.Search(seat, "tea", 1, tool=False),
+        t.Pages(seat, None, 1),
+        t.Page(seat, "tea", 1),
+        t.Get(seat, "tea"),
+        t.Delete(seat, "te_"),
+        t.Save(seat, "tea", "green tea"),
+        t.Search(seat, "green tea", 1),
+    ]
+    return tuple(t.Step(start + place, op) for place, op in enumerate(ops))
+
+
+def random_trace(seed: str, length: int) -> t.Trace:
+    """The trace of a seed: always the same."""
+    return Generator(Random(seed)).trace(length)
+
+
+def observed_trace(seed: str, length: int) -> tuple[t.Trace, Observer]:
+    """A trace with probes at its end, and an observer of it: any agent in it, at any level."""
+    random = Random(seed)
+    steps = Generator(random).trace(length)
+    agents = sorted({step.op.seat.agent for step in steps if not isinstance(step.op, t.Restart)})
+    observer = Observer(random.choice(agents), random.choice(list(Level)))
+    return steps + probes(observer.agent, observer.level, len(steps)), observer

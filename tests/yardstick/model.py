@@ -1,0 +1,323 @@
+"""The reference model: what every operation must answer, said as plainly as Python allows.
+
+It keeps dicts and lists and looks at everything on every question. It shares with the code under test the levels, the
+shape of the contract, and the pure text analysis and ranking; it knows nothing of core, storage, gate or policy rules.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from tests.yardstick import traces as t
+
+from tidegate.domain import rank, text
+from tidegate.policy.levels import Level
+
+LEVELS = list(Level)
+Cursor: TypeAlias = tuple[str, Level, str | None, str]  # agent, taint, tag, the last key shown
+Answer: TypeAlias = dict[str, object]
+
+
+class ModelError(Exception):
+    """The operation is answered by an error: its code, and the details that a program may rely on."""
+
+    def __init__(self, code: str, **details: object) -> None:
+        super().__init__(code)
+        self.answer: Answer = {"error": code, **details}
+
+
+@dataclass
+class Item:
+    """A key at one level: its newest version, live or deleted."""
+
+    key: str
+    level: Level
+    content: str
+    tags: tuple[str, ...]
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    live: bool = True
+
+
+@dataclass
+class Session:
+    """A conversation; it is over when it or any session above it is."""
+
+    seat: t.Seat
+    taint: Level
+    own_ceiling: Level
+    parent: Session | None
+    own_end: bool = False
+
+    @property
+    def ended(self) -> bool:
+        return self.own_end or (self.parent is not None and self.parent.ended)
+
+    @property
+    def ceiling(self) -> Level:
+        return self.own_ceiling if self.parent is None else min(self.own_ceiling, self.parent.ceiling)
+
+    @property
+    def depth(self) -> int:
+        return 1 if self.parent is None else 1 + self.parent.depth
+
+
+@dataclass
+class Model:
+    """The whole system. `answer` takes the next operation."""
+
+    items: dict[tuple[str, Level], dict[str, Item]] = field(default_factory=dict)
+    sessions: dict[t.Seat, Session] = field(default_factory=dict)
+    audit: dict[tuple[str, Level], list[str]] = field(default_factory=dict)
+    cursors: dict[int, Cursor | None] = field(default_factory=dict)
+    now: datetime = datetime.min
+
+    def answer(self, step: t.Step, now: datetime) -> Answer:
+        """What the operation must answer; errors as {"error": code, …}."""
+        self.now = now
+        try:
+            return self._act(step)
+        except ModelError as error:
+            return error.answer
+
+    def _act(self, step: t.Step) -> Answer:
+        match step.op:
+            case t.Restart():
+                return self.restart()
+            case t.Open() as op:
+                return self.open(op)
+            case t.Raise() as op:
+                return {"taint": self.raise_taint(self.session(op.seat), op.level)}
+            case t.Ceiling() as op:
+                return self.set_ceiling(self.living(op.seat), op.level)
+            case t.Resume() as op:
+                return {"taint": self.living(op.seat).taint}
+            case t.Reset() as op:
+                return self.end(self.living(op.seat))
+            case t.End() as op:
+                return self.join(self.living(op.seat))
+            case op:
+                return self._verb(step.index, op, self.living(op.seat))
+
+    def _verb(self, index: int, op: t.Verb, s: Session) -> Answer:
+        match op:
+            case t.Save():
+                return self.save(s, op.key, op.content, op.tags)
+            case t.SaveMany():
+                return {"saved": [self.save(s, *item) for item in op.items]}
+            case t.Get():
+                return self.get(s, op.key)
+            case t.Search():
+                return self.search(s, op.query, op.max_results)
+            case t.Pages():
+                return {"memories": [shown(item) for item in self.tagged(s, op.tag)]}
+            case t.Page():
+                return self.page(s, index, op.tag, op.limit, "")
+            case t.More():
+                return self.more(s, index, op)
+            case t.Delete():
+                return self.delete(s, op.key)
+            case t.Call():
+                return self.call(s, op)
+
+    # Sessions
+
+    def restart(self) -> Answer:
+        """Nothing was stored about ephemeral sessions, so they are gone, and their children with them."""
+        for seat in [seat for seat in self.sessions if not seat.named]:
+            self.sessions.pop(seat).own_end = True
+        return {}
+
+    def session(self, seat: t.Seat) -> Session:
+        if seat not in self.sessions:
+            raise ModelError("REFUSED", rule="P13")
+        return self.sessions[seat]
+
+    def living(self, seat: t.Seat) -> Session:
+        s = self.session(seat)
+        if s.ended:
+            raise self.refuse(s, "P7")
+        return s
+
+    def refuse(self, s: Session, rule: str) -> ModelError:
+        self.enter(s, s.taint, "refuse")
+        return ModelError("REFUSED", rule=rule)
+
+    def open(self, op: t.Open) -> Answer:
+        parent = self.living(op.parent) if op.parent else None
+        level = max(op.level, parent.taint) if parent else op.level
+        if op.seat.named and op.seat in self.sessions:
+            return {"taint": self.resume(self.sessions[op.seat], op, level)}
+        ceiling = op.ceiling if op.ceiling is not None else parent.ceiling if parent else Level.RESTRICTED
+        if parent and (parent.depth > 4 or ceiling > parent.ceiling):
+            raise self.refuse(parent, "P15")
+        if level > ceiling:
+            raise self.refuse(parent, "P4") if parent else ModelError("REFUSED", rule="P4")
+        s = self.sessions[op.seat] = Session(op.seat, level, ceiling, parent)
+        if op.seat.named:
+            self.enter(s, level, "open")
+        return {"taint": level}
+
+    def resume(self, s: Session, op: t.Open, level: Level) -> Level:
+        if op.ceiling not in (None, s.own_ceiling):
+            raise ModelError("INVALID_ARGUMENT", argument="ceiling")
+        if op.parent and (s.parent is None or s.parent.seat != op.parent):
+            raise ModelError("INVALID_ARGUMENT", argument="parent")
+        return self.raise_taint(s, level)
+
+    def raise_taint(self, s: Session, level: Level) -> Level:
+        if s.ended:
+            raise self.refuse(s, "P7")
+        if max(s.taint, level) > s.ceiling:
+            raise self.refuse(s, "P4")
+        if level > s.taint:
+            self.enter(s, level, "raise")
+            s.taint = level
+        return s.taint
+
+    def set_ceiling(self, s: Session, level: Level) -> Answer:
+        if level < s.taint:
+            raise self.refuse(s, "P4")
+        self.enter(s, s.taint, "ceiling")
+        s.own_ceiling = level
+        return {}
+
+    def end(self, s: Session) -> Answer:
+        self.enter(s, s.taint, "reset")
+        s.own_end = True
+        return {}
+
+    def join(self, s: Session) -> Answer:
+        if s.parent:
+            self.raise_taint(s.parent, s.taint)
+        return self.end(s)
+
+    def enter(self, s: Session, level: Level, action: str) -> None:
+        self.audit.setdefault((s.seat.agent, level), []).append(action)
+
+    # What a session sees
+
+    def at(self, agent: str, level: Level) -> dict[str, Item]:
+        return self.items.setdefault((agent, level), {})
+
+    def live(self, s: Session) -> list[Item]:
+        """Every live variant at or below the taint, shadowed ones too."""
+        return [i for level in LEVELS if level <= s.taint for i in self.at(s.seat.agent, level).values() if i.live]
+
+    def variants(self, s: Session, key: str) -> list[Item]:
+        """The live variants of a key, highest first."""
+        return sorted((i for i in self.live(s) if i.key == nfc(key)), key=lambda i: -i.level)
+
+    def visible(self, s: Session) -> list[Item]:
+        """Of each key the highest variant, in key order. Shadow first: all else comes after."""
+        return sorted((i for i in self.live(s) if self.variants(s, i.key)[0] is i), key=lambda i: i.key)
+
+    def tagged(self, s: Session, tag: str | None) -> list[Item]:
+        return [i for i in self.visible(s) if tag is None or tag in i.tags]
+
+    # The verbs
+
+    def save(self, s: Session, key: str, content: str, tags: tuple[str, ...]) -> Answer:
+        key, stored = nfc(key), tuple(sorted({nfc(tag).strip() for tag in tags}))
+        own, old = self.at(s.seat.agent, s.taint), self.at(s.seat.agent, s.taint).get(key)
+        self.enter(s, s.taint, "save")
+        if old and old.live and (old.content, old.tags) == (content, stored):
+            old.updated_at = self.now
+            return self.saved(old, "unchanged")
+        version, status = (old.version + 1 if old else 1), ("updated" if old and old.live else "created")
+        created_at = old.created_at if old and old.live else self.now
+        own[key] = Item(key, s.taint, content, stored, version, created_at, self.now)
+        return self.saved(own[key], status)
+
+    def saved(self, item: Item, status: str) -> Answer:
+        fields: Answer = {"classification": item.level, "version": item.version, "status": status}
+        return {"saved": True, "key": item.key, **fields}
+
+    def get(self, s: Session, key: str) -> Answer:
+        variants = self.variants(s, key)
+        if not variants:
+            return {"found": False, "key": nfc(key)}
+        top = variants[0]
+        times: Answer = {"version": top.version, "created_at": top.created_at}
+        newest = max(variants, key=lambda i: i.updated_at)
+        below: Answer = {"newer_below": newest.level} if newest.updated_at > top.updated_at else {}
+        return {"found": True, **shown(top, whole=True), **times, **below}
+
+    def search(self, s: Session, query: str, max_results: int) -> Answer:
+        asked, live = text.analyse_query(query), self.live(s)
+        columns = {id(i): text.analyse(i.key, i.tags, i.content) for i in live}
+        matches = {id(i): match(columns[id(i)], asked.terms) for i in live}
+        totals = sum((rank.Statistics(1, matches[id(i)].lengths) for i in live), rank.Statistics())
+        held = {term: sum(term in m.counts for m in matches.values()) for term in asked.terms}
+        found = [(rank.score(asked, matches[id(i)], held, totals), i) for i in self.visible(s)]
+        found = sorted(((score, i) for score, i in found if matches[id(i)].counts), key=lambda pair: pair[1].key)
+        found.sort(key=lambda pair: (pair[0], pair[1].updated_at), reverse=True)
+        results = [{**shown(i), "score": score} for score, i in found[:max_results]]
+        return {"query": query, "results": results, "complete": True}
+
+    def page(self, s: Session, index: int, tag: str | None, limit: int, after: str) -> Answer:
+        rest = [i for i in self.tagged(s, tag) if i.key > after]
+        more = len(rest) > limit
+        self.cursors[index] = (s.seat.agent, s.taint, tag, rest[limit - 1].key) if more else None
+        return {"memories": [shown(i) for i in rest[:limit]], "more": more}
+
+    def more(self, s: Session, index: int, op: t.More) -> Answer:
+        cursor = self.cursors.get(op.of)
+        if cursor is None or cursor[:3] != (s.seat.agent, s.taint, op.tag):
+            raise ModelError("INVALID_ARGUMENT", argument="cursor")
+        return self.page(s, index, op.tag, op.limit, cursor[3])
+
+    def delete(self, s: Session, key: str) -> Answer:
+        below = [i.level for i in self.variants(s, key) if i.level < s.taint]
+        item = self.at(s.seat.agent, s.taint).get(nfc(key))
+        if item is None or not item.live:
+            raise ModelError("NOT_FOUND", **({"visible_at": below[0]} if below else {}))
+        item.live = False
+        self.enter(s, s.taint, "delete")
+        again: Answer = {"still_visible": below[0]} if below else {}
+        return {"deleted": True, "key": item.key, "classification": item.level, **again}
+
+    def call(self, s: Session, op: t.Call) -> Answer:
+        """A call whose arguments are odd; the operation itself says what is wrong with them."""
+        if op.error and op.error[0] == "REFUSED":
+            raise self.refuse(s, op.error[1])
+        sent = dict(op.arguments)
+        if {"classification", "level", "taint", "security_level", "sensitivity"} & set(sent):
+            self.enter(s, s.taint, "attempt")
+        if op.error:
+            raise ModelError(op.error[0], argument=op.error[1])
+        match op.tool:
+            case "memory_save":
+                return self.save(s, str(sent["key"]), str(sent["content"]), ())
+            case "memory_get":
+                return self.get(s, str(sent["key"]))
+            case "memory_delete":
+                return self.delete(s, str(sent["key"]))
+            case "memory_search":
+                return self.search(s, str(sent["query"]), 10)
+            case _:
+                return {"memories": [shown(i) for i in self.visible(s)], "next_cursor": None}
+
+
+def nfc(label: str) -> str:
+    return unicodedata.normalize("NFC", label)
+
+
+def shown(item: Item, *, whole: bool = False) -> Answer:
+    """A memory as search and list show it, or get, which gives it whole. Traces are ASCII where they are long."""
+    cut: Answer = {} if whole or len(item.content) <= 500 else {"truncated": True}
+    content = item.content if whole else item.content[:500]
+    labels: Answer = {"classification": item.level, "tags": list(item.tags), "origin": "agent"}
+    return {"key": item.key, "content": content, **labels, "updated_at": item.updated_at, **cut}
+
+
+def match(columns: text.Columns, terms: tuple[str, ...]) -> rank.Match:
+    """How often each term stands in each column, counted one by one."""
+    parts = (columns.key, columns.tags, columns.content)
+    counts = {term: (parts[0].count(term), parts[1].count(term), parts[2].count(term)) for term in terms}
+    lengths = (len(parts[0]), len(parts[1]), len(parts[2]))
+    return rank.Match({term: found for term, found in counts.items() if any(found)}, lengths)

@@ -1,0 +1,175 @@
+"""Operations as values, and traces of them.
+
+A trace is a list of `Step`s. A step keeps its index when others are taken away, and clock and ids depend on nothing
+else, so an operation is the same operation in every world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tidegate.policy.levels import Level
+
+Frozen: TypeAlias = str | int | float | bool | tuple[object, ...] | None
+"""Arguments of a tool in a form that can be hashed; tuples become lists on the way in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A session of the trace: an agent and a label. `named` seats are named sessions, others ephemeral."""
+
+    agent: str
+    label: str
+    named: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.agent}/{self.label}" + ("" if self.named else "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open or resume; `parent` is the label of another seat of the agent."""
+
+    seat: Seat
+    level: Level = Level.PUBLIC
+    ceiling: Level | None = None
+    parent: Seat | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """A new handle on a named session, by name alone."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    seat: Seat
+    key: str
+    content: str
+    tags: tuple[str, ...] = ()
+    tool: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SaveMany:
+    seat: Seat
+    items: tuple[tuple[str, str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    seat: Seat
+    key: str
+    tool: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    seat: Seat
+    query: str
+    max_results: int = 10
+    tool: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """List from the start to the end, `limit` at a time."""
+
+    seat: Seat
+    tag: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page; the world keeps its cursor under the index of this step."""
+
+    seat: Seat
+    tag: str | None = None
+    limit: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """Another page with the cursor that step `of` left, whosever it was; without one, with a made-up cursor."""
+
+    seat: Seat
+    of: int
+    tag: str | None = None
+    limit: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    seat: Seat
+    key: str
+    tool: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call as a compromised model would send it. error: the code and argument that must answer it."""
+
+    seat: Seat
+    tool: str
+    arguments: tuple[tuple[str, Frozen], ...]
+    error: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    seat: Seat
+    level: Level
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    seat: Seat
+    level: Level
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The session ends; a child's taint joins its parent's."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Every process stops, and starts again on the same home. Handles are taken up anew, by name."""
+
+
+Verb: TypeAlias = Save | SaveMany | Get | Search | Pages | Page | More | Delete | Call
+Act: TypeAlias = Open | Resume | Raise | Ceiling | Reset | End
+Op: TypeAlias = Verb | Act | Restart
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operation at its place in the trace."""
+
+    index: int
+    op: Op
+
+
+Trace: TypeAlias = tuple[Step, ...]
+
+
+def trace(ops: Iterable[Op]) -> Trace:
+    """The operations, numbered from 0."""
+    return tuple(Step(index, op) for index, op in enumerate(ops))
+
+
+def show(steps: Trace) -> str:
+    """A trace as a failure prints it: one line a step, in Python that `trace` takes back."""
+    return "\n".join(f"  {step.index:3} {step.op!r}" for step in steps)

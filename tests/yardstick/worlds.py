@@ -1,0 +1,241 @@
+"""A world: a real store, a clock and ids that depend only on a step's index, and a record of all that can be seen."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+from tests.yardstick import traces as t
+from tests.yardstick.backends import Backend
+
+from tidegate.core.session import Session
+from tidegate.core.store import Store
+from tidegate.domain.memory import Page
+from tidegate.domain.record import Kind
+from tidegate.errors import Refused, TidegateError
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Reading, SessionRow
+from tidegate.tools import TOOLS, results
+
+Answer: TypeAlias = dict[str, Any]
+EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
+NO_CURSOR = "bm8gY3Vyc29y"
+
+
+def time_of(index: int) -> datetime:
+    """Two steps share a second, so that ties in time happen."""
+    return EPOCH + timedelta(seconds=index // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one step showed.
+
+    answer: the result or {"error": code, "message": …}, in the words of the tools.
+    raw: the same as Python gave it, with every field there is.
+    standing: where the session stands afterwards; None when there is none.
+    """
+
+    answer: Answer
+    raw: object
+    standing: SessionRow | None
+
+
+class World:
+    """Runs steps against one provider."""
+
+    def __init__(self, backend: Backend, *, audit_reads: bool = False) -> None:
+        self.backend = backend
+        self._audit_reads = audit_reads
+        self._index = 0
+        self._ids = 0
+        self._cursors: dict[int, str | None] = {}
+        self.handles: dict[t.Seat, Session] = {}
+        self.session_ids: dict[t.Seat, str] = {}
+        backend.erase()
+        self.store = self._open()
+
+    def run(self, steps: t.Trace) -> dict[int, Outcome]:
+        """The outcome of each step, by index."""
+        return {step.index: self.step(step) for step in steps}
+
+    def step(self, step: t.Step) -> Outcome:
+        """Run one operation at its own time, with its own ids."""
+        self._index, self._ids = step.index, 0
+        raw: object = None
+        try:
+            answer, raw = self._act(step)
+        except TidegateError as error:
+            answer = {"error": error.code, "message": str(error), **error.details}
+        return Outcome(answer, raw, None if isinstance(step.op, t.Restart) else self.row(step.op.seat))
+
+    def row(self, seat: t.Seat) -> SessionRow | None:
+        """The session of a seat as the store has it now."""
+        session = self.session_ids.get(seat)
+        return self.store.sessions.read(session) if session else None
+
+    def close(self) -> None:
+        """Close the store; the home stays."""
+        self.store.close()
+
+    # What lies in the store
+
+    @contextmanager
+    def compartment(self, agent: str, level: Level) -> Iterator[Reading]:
+        """One compartment, from below the gate."""
+        with self.store._provider.view(agent, level) as view:
+            yield view.visible[0]
+
+    def rows(self, agent: str) -> list[SessionRow]:
+        """The named sessions of an agent."""
+        return self.store.sessions.list(agent)
+
+    def _open(self) -> Store:
+        return Store(
+            self.backend.provider(),
+            toolset=TOOLS,
+            clock=lambda: time_of(self._index),
+            ids=self._next_id,
+            audit_reads=self._audit_reads,
+        )
+
+    def _next_id(self) -> str:
+        self._ids += 1
+        return f"{self._index:05}-{self._ids}"
+
+    # The operations
+
+    def _act(self, step: t.Step) -> tuple[Answer, object]:
+        match step.op:
+            case t.Restart():
+                return self._restart()
+            case t.Open() as op:
+                return self._open_session(op)
+            case t.Resume(seat):
+                self._take(seat, self.store.resume(seat.agent, seat.label))
+                return {"taint": self.handles[seat].taint.name}, None
+            case t.Raise(seat, level):
+                return {"taint": self._handle(seat).raise_taint(level, reason="read it").name}, None
+            case t.Ceiling(seat, level):
+                self.store.sessions.set_ceiling(self._handle(seat).id, level)
+                return {}, None
+            case t.Reset(seat):
+                self.store.sessions.reset(self._handle(seat).id)
+                return {}, None
+            case t.End(seat):
+                self._handle(seat).end()
+                return {}, None
+            case op:
+                return self._verb(step.index, op, self._handle(op.seat))
+
+    def _verb(self, index: int, op: t.Verb, session: Session) -> tuple[Answer, object]:
+        memory = session.memory
+        match op:
+            case t.Call():
+                return session.call_tool(op.tool, {name: thawed(value) for name, value in op.arguments}), None
+            case t.Save(tool=True):
+                tags = {"tags": list(op.tags)} if op.tags else {}
+                return session.call_tool("memory_save", {"key": op.key, "content": op.content, **tags}), None
+            case t.Save():
+                saved = memory.save(op.key, op.content, op.tags)
+                return results.saved(saved), asdict(saved)
+            case t.SaveMany():
+                all_saved = memory.save_many(op.items)
+                return {"saved": [results.saved(each) for each in all_saved]}, None
+            case t.Get(tool=True):
+                return session.call_tool("memory_get", {"key": op.key}), None
+            case t.Get():
+                found = memory.get(op.key)
+                return results.found(unicodedata.normalize("NFC", op.key), found), found and asdict(found)
+            case t.Search(tool=True):
+                arguments = {"query": op.query, "max_results": op.max_results}
+                return session.call_tool("memory_search", arguments), None
+            case t.Search():
+                hits = memory.find(op.query, max_results=op.max_results)
+                return results.searched(op.query, hits), asdict(hits)
+            case t.Delete(tool=True):
+                return session.call_tool("memory_delete", {"key": op.key}), None
+            case t.Delete():
+                deleted = memory.delete(op.key)
+                return results.deleted(deleted), asdict(deleted)
+            case t.Pages():
+                return self._pages(session, op)
+            case t.Page():
+                return self._page(index, session, op.tag, op.limit, None)
+            case t.More():
+                return self._page(index, session, op.tag, op.limit, self._cursors.get(op.of) or NO_CURSOR)
+
+    def _pages(self, session: Session, op: t.Pages) -> tuple[Answer, object]:
+        listing, cursor, pages = session.memory.list(op.tag), None, list[Page]()
+        while not pages or cursor is not None:
+            pages.append(listing.page(op.limit, cursor))
+            cursor = pages[-1].next_cursor
+        memories = [memory for page in pages for memory in results.listed(page)["memories"]]
+        return {"memories": memories}, [asdict(page) for page in pages]
+
+    def _page(
+        self, index: int, session: Session, tag: str | None, limit: int, cursor: str | None
+    ) -> tuple[Answer, object]:
+        arguments = {"tag": tag, "limit": limit, "cursor": cursor}
+        result: Answer = session.call_tool("memory_list", arguments)
+        self._cursors[index] = result["next_cursor"]
+        return {"memories": result["memories"], "more": result["next_cursor"] is not None}, result
+
+    def _open_session(self, op: t.Open) -> tuple[Answer, object]:
+        parent = self._handle(op.parent) if op.parent else None
+        name = op.seat.label if op.seat.named else None
+        self._take(op.seat, self.store.session(op.seat.agent, name, op.level, ceiling=op.ceiling, parent=parent))
+        return {"taint": self.handles[op.seat].taint.name}, self.session_ids[op.seat]
+
+    def _restart(self) -> tuple[Answer, object]:
+        self.store.close()
+        self.handles.clear()
+        self.session_ids = {seat: session for seat, session in self.session_ids.items() if seat.named}
+        self.store = self._open()
+        return {}, None
+
+    def _take(self, seat: t.Seat, session: Session) -> None:
+        self.handles[seat] = session
+        self.session_ids[seat] = session.id
+
+    def _handle(self, seat: t.Seat) -> Session:
+        """The session as its host holds it; after a restart by its name. An ephemeral one cannot be found again."""
+        if seat not in self.handles:
+            if not seat.named:
+                raise Refused("unknown session", rule="P13")
+            self._take(seat, self.store.resume(seat.agent, seat.label))
+        return self.handles[seat]
+
+
+def contents(compartment: Reading) -> dict[str, Any]:
+    """All that a compartment holds, as far as the contract lets one look."""
+    records = compartment.page(Kind.MEMORY, after="", tag=None, limit=10_000, chars_max=10_000)
+    return {
+        "records": [asdict(record) for record in records],
+        "statistics": asdict(compartment.statistics()),
+        "entries": [asdict(entry) for entry in compartment.entries()],
+    }
+
+
+def thawed(value: t.Frozen) -> object:
+    """Tuples as the lists that JSON would have sent."""
+    return [thawed(item) for item in value] if isinstance(value, tuple) else value  # type: ignore[arg-type]
+
+
+def plain(value: object) -> object:
+    """The model's answer in the words of the tools: levels by name, times as text."""
+    match value:
+        case Level():
+            return value.name
+        case datetime():
+            return results.moment(value)
+        case Mapping():
+            return {name: plain(item) for name, item in value.items()}
+        case list():
+            return [plain(item) for item in value]
+        case _:
+            return value
