@@ -77,7 +77,7 @@ def _run(words: list[str]) -> int:
         sys.stderr.write(usage.format_message() + "\n")
         return 2
     except click.UsageError as usage:
-        return _fail(InvalidArgument(usage.format_message()), words)
+        return _fail(_misuse(usage), words)
     except TidegateError as error:
         return _fail(error, words)
     except OSError:
@@ -86,6 +86,13 @@ def _run(words: list[str]) -> int:
         if os.environ.get("TIDEGATE_DEBUG"):
             raise
         return _fail(StorageError(f"unexpected failure ({type(error).__name__}): TIDEGATE_DEBUG=1 shows where"), words)
+
+
+def _misuse(usage: click.UsageError) -> InvalidArgument:
+    """The parser's complaint as an error like any other, with where to read on."""
+    path = usage.ctx.command_path if usage.ctx else "tidegate"
+    named = {"argument": usage.param.name} if isinstance(usage, click.BadParameter) and usage.param else {}
+    return InvalidArgument(f"{usage.format_message().rstrip('.')} (see: {path} --help)", **named)
 
 
 def _fail(error: TidegateError, words: Sequence[str]) -> int:

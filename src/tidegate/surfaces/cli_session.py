@@ -65,23 +65,23 @@ def new(name: str | None, ceiling: Level | None) -> None:
 
 @session.command(name="raise", examples=("tidegate session raise main CONFIDENTIAL",))
 @click.argument("name", help=_NAME)
-@click.argument("level", type=LEVEL, metavar="LEVEL", help="The lowest level that the taint may have from now on.")
-def raise_(name: str, level: Level) -> None:
+@click.argument("target", type=LEVEL, metavar="LEVEL", help="The lowest level that the taint may have from now on.")
+def raise_(name: str, target: Level) -> None:
     """Raise a session's taint to LEVEL, for good. A running server notices at its next call."""
     with _sessions() as sessions:
         row = sessions.find(options().agent, _the(name))
-        sessions.raise_taint(row.id, level, reason="by the owner")
+        sessions.raise_taint(row.id, target, reason="by the owner")
         _show(sessions.living(row.id))
 
 
 @session.command(examples=("tidegate session ceiling main CONFIDENTIAL",))
 @click.argument("name", help=_NAME)
-@click.argument("level", type=LEVEL, metavar="LEVEL", help="The highest level that the taint may ever have.")
-def ceiling(name: str, level: Level) -> None:
+@click.argument("target", type=LEVEL, metavar="LEVEL", help="The highest level that the taint may ever have.")
+def ceiling(name: str, target: Level) -> None:
     """Set how high a session may rise. It cannot be below the session's taint."""
     with _sessions() as sessions:
         row = sessions.find(options().agent, _the(name))
-        sessions.set_ceiling(row.id, level)
+        sessions.set_ceiling(row.id, target)
         _show(sessions.living(row.id))
 
 
@@ -147,5 +147,5 @@ def _show(row: SessionRow, *, dry_run: bool = False) -> None:
     }
     state = "would end" if dry_run else "ended" if row.ended else "living"
     # The name comes last, where nothing after it could be forged.
-    line = f"taint {row.taint:<12}  ceiling {row.ceiling:<12}  {state:<9}  {escape(row.name or row.id)}"
+    line = f"taint {row.taint!s:<12}  ceiling {row.ceiling!s:<12}  {state:<9}  {escape(row.name or row.id)}"
     show({"dry_run": True, **result} if dry_run else result, [line])

@@ -1,0 +1,97 @@
+"""Shared by all tests: an environment of their own, and the command line, in this process or in another."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROCESS_SECONDS_MAX = 60  # a bound on hanging, not a measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def out(self) -> str:
+        return self.stdout.decode()
+
+    @property
+    def err(self) -> str:
+        return self.stderr.decode()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        assert set(self.json) == {"error"}
+        found: dict[str, Any] = self.json["error"]
+        return found
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test sees, or writes into, the folders of whoever runs it."""
+    for name in [name for name in os.environ if name.startswith(("TIDEGATE_", "XDG_")) and "TEST" not in name]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home that does not exist yet."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def cli(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command in this process, on `home`."""
+    from tidegate.surfaces.cli import main
+
+    def run(*words: str, stdin: bytes = b"") -> Ran:
+        streams = [io.TextIOWrapper(io.BytesIO(data), encoding="ascii") for data in (stdin, b"", b"")]
+        with monkeypatch.context() as patch:
+            for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+                patch.setattr(sys, name, stream)
+            code = main(["--home", str(home), *words])
+        for stream in streams[1:]:
+            stream.flush()
+        return Ran(code, *(stream.buffer.getvalue() for stream in streams[1:]))  # type: ignore[attr-defined]
+
+    return run
+
+
+@pytest.fixture
+def process() -> Run:
+    """Runs a command in a process of its own. env: what differs from this process's; None takes a variable away."""
+
+    def run(
+        *words: str | bytes, stdin: bytes = b"", env: Mapping[str, str | None] | None = None, cwd: Path | None = None
+    ) -> Ran:
+        differs = env or {}
+        full = {name: value for name, value in {**os.environ, **differs}.items() if value is not None}
+        command = [sys.executable, "-m", "tidegate", *words]
+        done = subprocess.run(
+            command, input=stdin, env=full, cwd=cwd, capture_output=True, timeout=PROCESS_SECONDS_MAX, check=False
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run
