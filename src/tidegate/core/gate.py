@@ -19,7 +19,7 @@ from tidegate.domain.record import Record
 from tidegate.policy.decision import Decision, Deny
 from tidegate.policy.hooks import PostToolResponse, PreToolCall
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
-from tidegate.storage.base import SessionRow, StorageProvider, View, WritableView
+from tidegate.storage.base import SessionRow, StorageProvider, View, WritableView, standing_of
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Act:
     ids: Callable[[], str]
 
 
-class _Undone(Exception):
+class _UndoneError(Exception):
     """A write is rolled back: the session's standing changed under it (None), or its answer may not leave."""
 
     def __init__(self, deny: Deny | None) -> None:
@@ -89,14 +89,14 @@ class Gate:
             row = self.admit(session, tool)
             try:
                 return self._write(row, verb)
-            except _Undone as undone:
+            except _UndoneError as undone:
                 if undone.deny is not None:
                     self._recorder.refuse(row, undone.deny, tool)
 
     def admit(self, session: str, tool: str) -> SessionRow:
         """The session as PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
         row = self._sessions.read(session)
-        decision = decide(PreToolCall(row and row.standing, tool, self._tools))
+        decision = decide(PreToolCall(standing_of(row), tool, self._tools))
         if row is None or isinstance(decision, Deny):
             self._recorder.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, tool)
         return row
@@ -112,14 +112,14 @@ class Gate:
             answer = verb(view, act)
             current = self._sessions.read(row.id)  # P4: again, inside the transaction that it classifies
             if current != row:
-                raise _Undone(None)
+                raise _UndoneError(None)
             decision = _judge(row, current, answer)
             if isinstance(decision, Deny):
-                raise _Undone(decision)
+                raise _UndoneError(decision)
         return answer.value
 
 
 def _judge(row: SessionRow, current: SessionRow | None, answer: Answer[T]) -> Decision:
     """POST_TOOL_RESPONSE: the answer, against the taint of the call and the session as it is now."""
     origins = [(record.agent, record.level) for record in answer.records]
-    return decide(PostToolResponse(row.standing, current and current.standing, row.agent, origins))
+    return decide(PostToolResponse(row.standing, standing_of(current), row.agent, origins))

@@ -20,7 +20,7 @@ from tidegate.domain.record import Draft, Kind, Origin, Record
 from tidegate.domain.text import Columns, Query
 from tidegate.errors import NotFound
 from tidegate.policy.levels import Level
-from tidegate.storage.base import BudgetSpent, Candidate, Reading, View, WritableView
+from tidegate.storage.base import BudgetSpentError, Candidate, Reading, View, WritableView
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +182,10 @@ def _scored(view: View, query: Query) -> tuple[list[_Scored], bool]:
     complete = True
     for depth, compartment in enumerate(view.visible if probe else ()):
         try:
-            for each in _unshadowed(view, depth, compartment.candidates(probe, query.terms)):
+            for each in _unshadowed(view, depth, compartment.candidates(probe)):
                 score = rank.score(query, each.match, frequencies, statistics)
                 scored.append(_Scored(score, each.updated_at, each.key, depth))
-        except BudgetSpent:
+        except BudgetSpentError:
             complete = False
     return scored, complete
 

@@ -105,7 +105,7 @@ class Listing:
         return self._gate.read(self._session, "memory_list", verb)
 
     def __iter__(self) -> Iterator[Memory]:
-        """Every memory; each page is read when it is reached. Raises: as `page`, also when the taint rises meanwhile."""
+        """Every memory, read page by page. Raises: as `page`, and when the taint rises meanwhile."""
         page = self.page(PAGE_MAX)
         yield from page.memories
         while page.next_cursor is not None:

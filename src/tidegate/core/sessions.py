@@ -14,7 +14,7 @@ from tidegate.policy.decision import Allow, Decision, Deny
 from tidegate.policy.hooks import CeilingChange, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
-from tidegate.storage.base import ControlStore, SessionRow, StorageProvider
+from tidegate.storage.base import ControlStore, SessionRow, StorageProvider, standing_of
 from tidegate.storage.inmemory import InMemoryControlStore
 
 REASON_CHARS_MAX = 200
@@ -45,7 +45,7 @@ class Sessions:
     def find(self, agent: str, name: str) -> SessionRow:
         """The living session of this name. Raises: Refused when nobody made it, or when it has ended."""
         row = self._named.find(check_agent(agent), self._check_name(name))
-        return self.living(row and row.id, "resume")
+        return self.living(row.id if row else None, "resume")
 
     # Opening
 
@@ -88,7 +88,7 @@ class Sessions:
     ) -> SessionRow:
         above = self._parent(agent, parent)
         limit = ceiling if ceiling is not None else above.ceiling if above else Level.RESTRICTED
-        decision = decide(SessionOpen(level, limit, above and above.standing, self._depth(above)))
+        decision = decide(SessionOpen(level, limit, standing_of(above), self._depth(above)))
         if isinstance(decision, Deny):
             self._recorder.refuse(above, decision, "open")
         row = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
@@ -130,7 +130,7 @@ class Sessions:
         """
         with self._store_of(session).transaction():
             row = self.read(session)
-            decision = decide(TaintRaise(row and row.standing, level))
+            decision = decide(TaintRaise(standing_of(row), level))
             if row is not None and isinstance(decision, Allow) and decision.level != row.taint:
                 # P9: the entry first. A power cut in between leaves an entry too many, never a raise without one.
                 detail = f"{row.taint} to {decision.level}: {reason[:REASON_CHARS_MAX]}"
@@ -142,7 +142,7 @@ class Sessions:
         """Change how high the session may rise. Raises: Refused (unknown, ended, below the taint)."""
         with self._store_of(session).transaction():
             row = self.read(session)
-            decision = decide(CeilingChange(row and row.standing, ceiling))
+            decision = decide(CeilingChange(standing_of(row), ceiling))
             if row is not None and isinstance(decision, Allow):
                 self._recorder.record(row, Action.CEILING, f"{row.ceiling} to {ceiling}")
                 self._store_of(session).set_ceiling(session, ceiling)
@@ -175,7 +175,7 @@ class Sessions:
     def living(self, session: str | None, what: str = "use") -> SessionRow:
         """The session as it stands at this moment. Raises: Refused (unknown, ended)."""
         row = self.read(session) if session is not None else None
-        return self._require(row, decide(SessionUse(row and row.standing)), what)[0]
+        return self._require(row, decide(SessionUse(standing_of(row))), what)[0]
 
     def _require(self, row: SessionRow | None, decision: Decision, what: str) -> tuple[SessionRow, Level]:
         """The row and the level allowed; anything else is refused (P17)."""

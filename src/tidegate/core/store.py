@@ -62,13 +62,13 @@ class Store:
     ) -> Session:
         """A session, opened or resumed: its taint is the higher of the stored one and `level`.
 
-        name: survives restarts; without one the session is ephemeral, at exactly `level`, and nothing is stored about it.
+        name: survives restarts; without one the session is ephemeral: at exactly `level`, and nothing is stored of it.
         ceiling: how high it may ever rise; of a new session only. By default its parent's, else RESTRICTED.
         parent: makes a child, at or above its parent's taint and under its parent's ceiling (P15).
         origin: what the session's memories are marked with.
         Raises: InvalidArgument, Refused (ended, ceiling), StorageError.
         """
-        row = self.sessions.open(agent, name, level, ceiling, parent and parent.id)
+        row = self.sessions.open(agent, name, level, ceiling, parent.id if parent else None)
         return self._session(row, origin)
 
     def resume(self, agent: str, name: str, *, origin: Origin = Origin.AGENT) -> Session:

@@ -23,7 +23,7 @@ from tidegate.policy.taint import Standing
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A live memory that holds at least one of the terms asked for: enough of it to score, shadow and order it."""
+    """A live memory that holds at least one of the terms asked for: what it takes to shadow, score and order it."""
 
     key: str
     updated_at: datetime
@@ -64,10 +64,10 @@ class Reading(ABC):
         """In how many live memories each term stands; terms in none may be absent."""
 
     @abstractmethod
-    def candidates(self, probe: Sequence[str], terms: Sequence[str]) -> Iterator[Candidate]:
-        """Live memories that hold any term of `probe`, roughly best first, with the counts of all `terms`.
+    def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
+        """Live memories that hold any of the terms, roughly best first, with how often each stands where.
 
-        Raises BudgetSpent when the provider's bound on the work of one search is reached.
+        Raises BudgetSpentError when the provider's bound on the work of one search is reached.
         """
 
     @abstractmethod
@@ -106,7 +106,7 @@ class Compartment(Reading):
         """Enter an event as the next of the audit chain."""
 
 
-class BudgetSpent(Exception):
+class BudgetSpentError(Exception):
     """A search reached the bound on its work. Never leaves core."""
 
 
@@ -142,8 +142,13 @@ class SessionRow:
         return Standing(self.taint, self.ceiling, self.ended)
 
 
+def standing_of(row: SessionRow | None) -> Standing | None:
+    """What the policy decides by; None when there is no such session."""
+    return None if row is None else row.standing
+
+
 class ControlStore(ABC):
-    """The reference monitor's own state. Committed with full synchronisation, so a raised taint survives power loss (P4)."""
+    """The reference monitor's own state. Fully synchronised, so that a raised taint survives power loss (P4)."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
@@ -176,6 +181,10 @@ class ControlStore(ABC):
     @abstractmethod
     def end(self, session: str) -> None:
         """Mark a session as ended, for ever."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back every file and connection."""
 
 
 class StorageProvider(ABC):

@@ -99,13 +99,13 @@ class InMemoryCompartment(_Transactional, Compartment):
         held = [set(columns.key + columns.tags + columns.content) for columns in self._columns.values()]
         return {term: sum(term in words for words in held) for term in terms}
 
-    def candidates(self, probe: Sequence[str], terms: Sequence[str]) -> Iterator[Candidate]:
-        statistics, frequencies = self.statistics(), self.frequencies(probe)
+    def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
+        statistics, frequencies = self.statistics(), self.frequencies(terms)
         found: list[tuple[float, Candidate]] = []
         for key, columns in self._columns.items():
-            counts = _counts(columns, {*probe, *terms})
-            weight = sum(rank.idf(frequencies[term], statistics) for term in probe if term in counts)
-            if any(term in counts for term in probe):
+            counts = _counts(columns, set(terms))
+            weight = sum(rank.idf(frequencies[term], statistics) for term in counts)
+            if counts:
                 match = Match(counts, _lengths(columns))
                 found.append((weight, Candidate(key, self._records[Kind.MEMORY, key].updated_at, match)))
         found.sort(key=lambda item: -item[0])
@@ -167,6 +167,9 @@ class InMemoryControlStore(_Transactional, ControlStore):
 
     def end(self, session: str) -> None:
         self._set(self._rows, session, replace(self._rows[session], ended=True))
+
+    def close(self) -> None:
+        pass
 
 
 class InMemoryProvider(StorageProvider):

@@ -1,0 +1,171 @@
+"""The SQLite provider: one file per compartment, opened only as far as a view reaches."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level
+from tidegate.storage.base import StorageProvider, View, WritableView
+from tidegate.storage.inmemory import InMemoryCompartment
+from tidegate.storage.sqlite_compartment import SqliteCompartment
+from tidegate.storage.sqlite_connection import DriverError, storage_error
+from tidegate.storage.sqlite_control import SqliteControlStore
+from tidegate.storage.sqlite_files import HomeFiles, open_compartment
+
+VIEWS_MAX = 32
+"""Views in use at once, and as many kept open for later: at most 4 files, 12 descriptors each. More calls wait."""
+
+_Place = tuple[str, Level]
+
+
+class SqliteProvider(StorageProvider):
+    """A home on disk. Safe to share between threads and, each with its own, between processes."""
+
+    def __init__(
+        self, home: Path, *, durability: Literal["normal", "full"] = "normal", secret: bytes | None = None
+    ) -> None:
+        self._files = HomeFiles(home)
+        self._synchronous = durability.upper()
+        self._secret = secret
+        self._locks: defaultdict[_Place, threading.Lock] = defaultdict(threading.Lock)
+        self._pool = _Pool(self._open)
+        self.control = SqliteControlStore(self._files)
+
+    def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
+        if not self._pool.holds((agent, taint)) and not self._files.has_compartments(agent):
+            return nullcontext(View(tuple(InMemoryCompartment(agent, level, None) for level in _visible(taint))))
+        return _Lease(self._pool, (agent, taint))
+
+    def writable_view(self, agent: str, taint: Level) -> AbstractContextManager[WritableView]:
+        if not self._files.has_compartments(agent):
+            self._files.make_compartments(agent)
+        return _Lease(self._pool, (agent, taint))
+
+    def agents(self) -> list[str]:
+        return self._files.agents()
+
+    def close(self) -> None:
+        self._pool.close()
+        self.control.close()
+
+    def _open(self, place: _Place) -> _Opened:
+        agent, taint = place
+        opened: list[SqliteCompartment] = []
+        try:
+            for level in _visible(taint):
+                opened.append(self._compartment(agent, level, writable=level is taint))
+        except BaseException:
+            for compartment in opened:
+                compartment.close()
+            raise
+        return _Opened(WritableView(tuple(opened), opened[0]), tuple(opened))
+
+    def _compartment(self, agent: str, level: Level, *, writable: bool) -> SqliteCompartment:
+        path = self._files.compartment(agent, level)
+        connection = open_compartment(path, agent, level, writable=writable, synchronous=self._synchronous)
+        lock = self._locks[agent, level]
+        return SqliteCompartment(
+            connection, agent, level, lock=lock, synchronous=self._synchronous, secret=self._secret
+        )
+
+
+def _visible(taint: Level) -> tuple[Level, ...]:
+    """The levels of a view, its own first. Those above are not opened, so nothing can read them (P5)."""
+    return tuple(level for level in reversed(Level) if level.can_flow_to(taint))
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The files of one view, open: its own read-write, those below it read-only."""
+
+    view: WritableView
+    compartments: tuple[SqliteCompartment, ...]
+
+    def close(self) -> None:
+        for compartment in self.compartments:
+            compartment.close()
+
+
+class _Pool:
+    """Open views, the least recently used closed first. A call that finds all in use waits."""
+
+    def __init__(self, open_view: Callable[[_Place], _Opened]) -> None:
+        self._open_view = open_view
+        self._places = threading.BoundedSemaphore(VIEWS_MAX)
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[_Place, list[_Opened]] = OrderedDict()
+        self._process = os.getpid()
+        self._closed = False
+
+    def holds(self, place: _Place) -> bool:
+        """Whether an open view of this place waits to be taken."""
+        return bool(self._idle.get(place))
+
+    def take(self, place: _Place) -> _Opened:
+        if os.getpid() != self._process:
+            raise StorageError("the store was opened before this process was forked; open it again")
+        self._places.acquire()
+        try:
+            with self._lock:
+                if self._closed:
+                    raise StorageError("the store is closed")
+                idle = self._idle.get(place)
+                opened = idle.pop() if idle else None
+            return opened or self._open_view(place)
+        except BaseException:
+            self._places.release()
+            raise
+
+    def give_back(self, place: _Place, opened: _Opened, *, keep: bool) -> None:
+        with self._lock:
+            surplus = opened if self._closed or not keep else self._put_away(place, opened)
+        if surplus is not None:
+            surplus.close()
+        self._places.release()
+
+    def _put_away(self, place: _Place, opened: _Opened) -> _Opened | None:
+        self._idle.setdefault(place, []).append(opened)
+        self._idle.move_to_end(place)
+        if sum(map(len, self._idle.values())) <= VIEWS_MAX:
+            return None
+        oldest = next(place for place, idle in self._idle.items() if idle)
+        return self._idle[oldest].pop(0)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle = [opened for each in self._idle.values() for opened in each]
+            self._idle.clear()
+        for opened in idle:
+            opened.close()
+
+
+class _Lease(AbstractContextManager[WritableView]):
+    """A view for the length of one call. What the driver raises meanwhile leaves as a `StorageError`."""
+
+    __slots__ = ("_opened", "_place", "_pool")
+
+    def __init__(self, pool: _Pool, place: _Place) -> None:
+        self._pool = pool
+        self._place = place
+
+    def __enter__(self) -> WritableView:
+        self._opened = self._pool.take(self._place)
+        return self._opened.view
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        failed = isinstance(error, DriverError)
+        self._pool.give_back(self._place, self._opened, keep=not failed)
+        if isinstance(error, DriverError):
+            raise storage_error(error) from None

@@ -1,0 +1,272 @@
+"""One compartment in one file."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+from tidegate.domain.audit import Action, Entry, Event, chain
+from tidegate.domain.rank import COLUMN_WEIGHTS, Match, Statistics
+from tidegate.domain.record import Draft, Kind, Origin, Record
+from tidegate.domain.text import Columns, analyse
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Candidate, Compartment
+from tidegate.storage.sqlite_connection import Connection, Row, bounded_work, set_synchronous
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Lengths = tuple[int, int, int]
+
+_FIELDS = "key, tags, origin, version, nonce, created_at, updated_at, deleted_at"
+_READ = f"SELECT content, {_FIELDS} FROM records WHERE kind = ? AND key = ? AND level = ?"
+_READ_SHORT = f"SELECT substr(content, 1, ?), {_FIELDS} FROM records WHERE kind = ? AND key = ? AND level = ?"
+_HAS_LIVE = "SELECT 1 FROM records WHERE kind = ? AND key = ? AND level = ? AND deleted_at IS NULL"
+_PAGE = f"""
+SELECT substr(content, 1, ?), {_FIELDS} FROM records
+WHERE kind = ? AND key > ? AND level = ? AND deleted_at IS NULL ORDER BY key LIMIT ?
+"""
+_PAGE_OF_TAG = f"""
+SELECT substr(content, 1, ?), {_FIELDS} FROM tags CROSS JOIN records USING (kind, key)
+WHERE kind = ? AND tag = ? AND key > ? AND level = ? AND deleted_at IS NULL ORDER BY key LIMIT ?
+"""
+_CANDIDATES = f"""
+SELECT records.key, updated_at, key_terms, tags_terms, content_terms, tally(terms)
+FROM terms JOIN records ON id = terms.rowid
+WHERE terms MATCH ? AND rank MATCH 'bm25({", ".join(map(str, COLUMN_WEIGHTS))})' AND level = ? ORDER BY rank
+"""
+_FREQUENCY = "SELECT documents FROM frequencies WHERE term = ?"
+_STATISTICS = "SELECT documents, key_terms, tags_terms, content_terms FROM statistics"
+_ENTRIES = "SELECT sequence, at, session, action, detail, commitment, previous, hash FROM audit"
+
+_INSERT = """
+INSERT INTO records (kind, key, level, version, content, tags, origin, nonce, created_at, updated_at, deleted_at,
+                     key_terms, tags_terms, content_terms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?)
+"""
+_KEEP_VERSION = """
+INSERT INTO versions SELECT kind, key, version, level, content, tags, origin, nonce, created_at, updated_at, deleted_at
+FROM records WHERE id = ?
+"""
+_REPLACE = """
+UPDATE records SET version = ?, content = ?, tags = ?, origin = ?, nonce = ?, created_at = ?, updated_at = ?,
+                   deleted_at = NULL, key_terms = ?, tags_terms = ?, content_terms = ? WHERE id = ?
+"""
+_FIND = """
+SELECT id, level, deleted_at, content, tags, key_terms, tags_terms, content_terms FROM records
+WHERE kind = ? AND key = ?
+"""
+_TOUCH = "UPDATE records SET updated_at = ? WHERE kind = ? AND key = ?"
+_BURY = "UPDATE records SET deleted_at = ? WHERE id = ?"
+_TAG = "INSERT INTO tags VALUES (?, ?, ?)"
+_UNTAG = "DELETE FROM tags WHERE kind = ? AND tag = ? AND key = ?"
+_INSERT_TERMS = "INSERT INTO terms (rowid, key, tags, content) VALUES (?, ?, ?, ?)"
+_DELETE_TERMS = "DELETE FROM terms WHERE rowid = ?"
+_APPEND = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_COUNT_UP = "INSERT INTO frequencies VALUES (?, 1) ON CONFLICT (term) DO UPDATE SET documents = documents + 1"
+_COUNT_DOWN = "UPDATE frequencies SET documents = documents - 1 WHERE term = ?"
+_ADD_STATISTICS = """
+UPDATE statistics SET documents = documents + ?, key_terms = key_terms + ?, tags_terms = tags_terms + ?,
+                      content_terms = content_terms + ?
+"""
+
+
+class SqliteCompartment(Compartment):
+    """Reads and writes one file through one connection. What the driver raises is wrapped by whoever holds it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        agent: str,
+        level: Level,
+        *,
+        lock: threading.Lock,
+        synchronous: str,
+        secret: bytes | None,
+    ) -> None:
+        self.agent = agent
+        self.level = level
+        self._db = connection
+        self._lock = lock
+        self._synchronous = synchronous
+        self._secret = secret
+
+    # Reading
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
+    def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
+        if chars_max is None:
+            rows = self._db.execute(_READ, (kind, key, self.level.name))
+        else:
+            rows = self._db.execute(_READ_SHORT, (chars_max, kind, key, self.level.name))
+        for row in rows:
+            return self._record(kind, row)
+        return None
+
+    def has_live(self, kind: Kind, key: str) -> bool:
+        return self._db.execute(_HAS_LIVE, (kind, key, self.level.name)).fetchone() is not None
+
+    def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
+        if tag is None:
+            rows = self._db.execute(_PAGE, (chars_max, kind, after, self.level.name, limit))
+        else:
+            rows = self._db.execute(_PAGE_OF_TAG, (chars_max, kind, tag, after, self.level.name, limit))
+        return [self._record(kind, row) for row in rows]
+
+    def statistics(self) -> Statistics:
+        for documents, *lengths in self._db.execute(_STATISTICS):
+            return Statistics(documents, (lengths[0], lengths[1], lengths[2]))
+        raise StorageError("the store is damaged: no statistics; run `tidegate doctor`")
+
+    def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
+        found = ((term, self._db.execute(_FREQUENCY, (term,)).fetchone()) for term in terms)
+        return {term: row[0] for term, row in found if row}
+
+    def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
+        expression = " OR ".join(f'"{term}"' for term in terms)
+        with bounded_work(self._db):
+            for key, updated_at, *lengths, tally in self._db.execute(_CANDIDATES, (expression, self.level.name)):
+                yield Candidate(key, _time(updated_at), Match(_counts(terms, tally), tuple(lengths)))
+
+    def entries(self, *, after: int = 0) -> Iterator[Entry]:
+        return map(_entry, self._db.execute(f"{_ENTRIES} WHERE sequence > ? ORDER BY sequence", (after,)))
+
+    def last_entry(self) -> Entry | None:
+        row = self._db.execute(f"{_ENTRIES} ORDER BY sequence DESC LIMIT 1").fetchone()
+        return row and _entry(row)
+
+    def close(self) -> None:
+        """Give back the file."""
+        self._db.close()
+
+    # Writing
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[None]:
+        with self._lock, self._synchronised(durable):  # the lock: threads of one process queue without polling
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+
+    @contextmanager
+    def _synchronised(self, durable: bool) -> Iterator[None]:
+        if not durable or self._synchronous == "FULL":
+            yield
+            return
+        set_synchronous(self._db, "FULL")
+        try:
+            yield
+        finally:
+            set_synchronous(self._db, self._synchronous)
+
+    def put(self, draft: Draft, columns: Columns | None) -> None:
+        lengths = _lengths(columns)
+        version = (draft.version, draft.content, json.dumps(draft.tags, ensure_ascii=False), draft.origin, draft.nonce)
+        times = (_stamp(draft.created_at), _stamp(draft.updated_at))
+        row = self._withdraw(draft.kind, draft.key)
+        if row is None:
+            self._db.execute(_INSERT, (draft.kind, draft.key, self.level.name, *version, *times, *lengths))
+            row = self._db.last_insert_rowid()
+        else:
+            self._db.execute(_KEEP_VERSION, (row,))
+            self._db.execute(_REPLACE, (*version, *times, *lengths, row))
+        self._db.executemany(_TAG, [(draft.kind, tag, draft.key) for tag in draft.tags])
+        if columns is not None:
+            self._index(row, columns, lengths)
+
+    def touch(self, kind: Kind, key: str, updated_at: datetime) -> None:
+        self._db.execute(_TOUCH, (_stamp(updated_at), kind, key))
+
+    def bury(self, kind: Kind, key: str, deleted_at: datetime) -> None:
+        row = self._withdraw(kind, key)
+        self._db.execute(_BURY, (_stamp(deleted_at), row))
+
+    def append(self, event: Event) -> None:
+        entry = chain(event, self.last_entry(), self._secret)
+        fields = (event.session, event.action, event.detail, event.commitment, entry.previous, entry.hash)
+        self._db.execute(_APPEND, (entry.sequence, _stamp(event.at), *fields))
+
+    def _withdraw(self, kind: Kind, key: str) -> int | None:
+        """Take the live record under a key, if any, out of tags, index and statistics; the row's id."""
+        found = self._db.execute(_FIND, (kind, key)).fetchone()
+        if found is None:
+            return None
+        row, level, deleted_at, content, tags, *lengths = found
+        if level != self.level.name:  # P17: never written over, never read
+            raise StorageError("key: holds data of an unknown level; run `tidegate doctor`")
+        if deleted_at is None:
+            self._db.executemany(_UNTAG, [(kind, tag, key) for tag in json.loads(tags)])
+            if kind is Kind.MEMORY:
+                # The index holds no text, so its terms are made again; they are of the same analysis as it is.
+                self._unindex(row, analyse(key, json.loads(tags), content), lengths)
+        return int(row)
+
+    def _index(self, row: int, columns: Columns, lengths: Lengths) -> None:
+        texts = (" ".join(columns.key), " ".join(columns.tags), " ".join(columns.content))
+        self._db.execute(_INSERT_TERMS, (row, *texts))
+        self._db.executemany(_COUNT_UP, _distinct(columns))
+        self._db.execute(_ADD_STATISTICS, (1, *lengths))
+
+    def _unindex(self, row: int, columns: Columns, lengths: Sequence[int]) -> None:
+        self._db.execute(_DELETE_TERMS, (row,))
+        self._db.executemany(_COUNT_DOWN, _distinct(columns))
+        self._db.execute(_ADD_STATISTICS, (-1, *(-length for length in lengths)))
+
+    def _record(self, kind: Kind, row: Row) -> Record:
+        content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at = row
+        return Record(
+            kind=kind,
+            key=key,
+            content=content,
+            tags=tuple(json.loads(tags)) if tags != "[]" else (),
+            origin=Origin(origin),
+            version=version,
+            nonce=nonce,
+            created_at=_time(created_at),
+            updated_at=_time(updated_at),
+            agent=self.agent,
+            level=self.level,
+            deleted_at=None if deleted_at is None else _time(deleted_at),
+        )
+
+
+def _lengths(columns: Columns | None) -> Lengths:
+    return (len(columns.key), len(columns.tags), len(columns.content)) if columns else (0, 0, 0)
+
+
+def _distinct(columns: Columns) -> Iterator[tuple[str]]:
+    # Sorted: neighbours in the tree are touched together, and the file depends on nothing but the text.
+    return ((term,) for term in sorted({*columns.key, *columns.tags, *columns.content}))
+
+
+def _counts(terms: Sequence[str], tally: bytes) -> dict[str, tuple[int, int, int]]:
+    width = len(COLUMN_WEIGHTS)
+    each = ((term, tally[at : at + width]) for term, at in zip(terms, range(0, len(tally), width), strict=True))
+    return {term: (counts[0], counts[1], counts[2]) for term, counts in each if any(counts)}
+
+
+def _entry(row: Row) -> Entry:
+    sequence, at, session, action, detail, commitment, previous, digest = row
+    return Entry(sequence, Event(_time(at), session, Action(action), detail, commitment), previous, digest)
+
+
+def _stamp(time: datetime) -> int:
+    since = time - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _time(stamp: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=stamp)

@@ -1,0 +1,159 @@
+"""Connections to SQLite, set up so that each can do only what it is for. The one module that knows the driver.
+
+Every setting is a function with its unit and its reason. What the driver raises leaves storage as `StorageError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tidegate.errors import StorageError
+from tidegate.storage.base import BudgetSpentError
+
+Connection = apsw.Connection
+DriverError = apsw.Error
+Value = str | int | bytes | None
+Row = tuple[Any, ...]  # the schema says which types
+
+BUSY_TIMEOUT_MS = 10_000
+SEARCH_STEPS_MAX = 20_000_000
+_STEPS_PER_CHECK = 100_000
+
+_ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
+    (apsw.BusyError, "the store is busy; try again"),
+    (apsw.LockedError, "the store is busy; try again"),
+    (apsw.ReadOnlyError, "the store is read-only; nothing was changed"),
+    (apsw.FullError, "the disk is full; nothing was changed"),
+    (apsw.IOError, "the disk failed; nothing was changed"),
+    (apsw.CorruptError, "the store is damaged; run `tidegate doctor`"),
+    (apsw.NotADBError, "the store is damaged; run `tidegate doctor`"),
+    (apsw.CantOpenError, "the store cannot be opened; run `tidegate doctor`"),
+)
+_READING = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_TRANSACTION})
+_CHANGING = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
+_FUNCTIONS = frozenset({"bm25", "match", "substr", "tally"})
+_PRAGMAS = frozenset({"data_version", "synchronous"})  # the first is asked by FTS5 itself
+
+apsw.config(apsw.SQLITE_CONFIG_LOG, None)  # P12: the engine's own log names files and statements
+
+
+def storage_error(error: apsw.Error) -> StorageError:
+    """The error a caller may see: no engine text, no SQL, no path (P12)."""
+    advice = (text for kind, text in _ADVICE if isinstance(error, kind))
+    return StorageError(next(advice, "the store failed; nothing was changed"))
+
+
+@contextmanager
+def driver_errors() -> Iterator[None]:
+    """What the driver raises inside becomes a `StorageError`."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise storage_error(error) from None
+
+
+def open_file(path: Path, *, writable: bool, synchronous: str) -> Connection:
+    """A connection to a database that exists. It is never made here: a missing file is an error (P17).
+
+    synchronous: NORMAL, or FULL for what must survive power loss once acknowledged.
+    """
+    flags = apsw.SQLITE_OPEN_READWRITE if writable else apsw.SQLITE_OPEN_READONLY
+    connection = apsw.Connection(str(path), flags=flags)  # no SQLITE_OPEN_URI: a path is a path
+    _wait_for_locks(connection)
+    _defend(connection)
+    _keep_temporary_data_in_memory(connection)
+    set_synchronous(connection, synchronous)
+    connection.register_fts5_function("tally", _tally)
+    return connection
+
+
+def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> None:
+    """A new database, made by a script of SQL statements; in the file, and synchronised, on return."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+    try:
+        _write_ahead(connection)
+        set_synchronous(connection, "FULL")
+        with connection:
+            connection.execute(script, bindings)
+    finally:
+        connection.close()
+
+
+def confine(connection: Connection, *, writable: bool) -> None:
+    """The second wall (P17): from now on only plain reads, and changes where `writable`.
+
+    No ATTACH, so no other file can be reached; no schema change; no other pragma. It runs when a statement is
+    prepared, not for each row.
+    """
+    allowed = _READING | _CHANGING if writable else _READING
+
+    def authorize(action: int, first: str | None, second: str | None, _database: str | None, _view: str | None) -> int:
+        if action == apsw.SQLITE_FUNCTION:
+            ok = (second or "").lower() in _FUNCTIONS
+        elif action == apsw.SQLITE_PRAGMA:
+            ok = first in _PRAGMAS
+        else:
+            ok = action in allowed and not (action in _CHANGING and (first or "").startswith("sqlite_"))
+        return apsw.SQLITE_OK if ok else apsw.SQLITE_DENY
+
+    connection.authorizer = authorize
+
+
+def set_synchronous(connection: Connection, synchronous: str) -> None:
+    """NORMAL: power loss may cost the last moments, whole transactions at a time. FULL: it costs nothing."""
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+
+
+@contextmanager
+def bounded_work(connection: Connection) -> Iterator[None]:
+    """Ends a search after `SEARCH_STEPS_MAX` virtual machine steps, the same for the same data. Raises: BudgetSpentError."""
+    left = SEARCH_STEPS_MAX // _STEPS_PER_CHECK
+
+    def spent() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    connection.set_progress_handler(spent, _STEPS_PER_CHECK)
+    try:
+        yield
+    except apsw.InterruptError:
+        raise BudgetSpentError from None
+    finally:
+        connection.set_progress_handler(None)
+
+
+def _wait_for_locks(connection: Connection) -> None:
+    """Another process may be writing: wait up to `BUSY_TIMEOUT_MS`, never fail at once."""
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+
+
+def _write_ahead(connection: Connection) -> None:
+    """WAL: readers never wait for a writer, and a commit is one append. The file remembers it."""
+    connection.pragma("journal_mode", "wal")
+
+
+def _defend(connection: Connection) -> None:
+    """No writes to the schema or to shadow tables by hand, no functions from a schema, no strings in double quotes."""
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+
+
+def _keep_temporary_data_in_memory(connection: Connection) -> None:
+    """Sorting must not spill content into temporary files, which have no level (P11)."""
+    connection.pragma("temp_store", "memory")
+
+
+def _tally(api: apsw.FTS5ExtensionApi, *_arguments: object) -> bytes:
+    """For the current row, how often each phrase stands in each column: one byte each, 255 for more."""
+    width = api.column_count
+    out = bytearray()
+    for phrase in range(api.phrase_count):
+        out += bytes(min(len(offsets), 255) for offsets in api.phrase_locations(phrase)[:width])
+    return bytes(out)

@@ -1,0 +1,105 @@
+"""The schema of a compartment's file and of the control store's: what any SQLite can read.
+
+Times are whole microseconds since 1970 in UTC. Levels are written by name. `PRAGMA user_version` is the version.
+"""
+
+from __future__ import annotations
+
+SCHEMA_VERSION = 1
+
+COMPARTMENT = f"""
+CREATE TABLE compartment (           -- one row: whose data this is
+    agent    TEXT NOT NULL,
+    level    TEXT NOT NULL,
+    analysis INTEGER NOT NULL        -- version of the text analysis that the index was made with
+) STRICT;
+
+CREATE TABLE records (               -- the newest version under each key, live or deleted
+    id            INTEGER PRIMARY KEY,
+    kind          TEXT NOT NULL,
+    key           TEXT NOT NULL,
+    level         TEXT NOT NULL,     -- a row with another level than the file's is not read
+    version       INTEGER NOT NULL,
+    content       TEXT NOT NULL,
+    tags          TEXT NOT NULL,     -- a JSON list
+    origin        TEXT NOT NULL,
+    nonce         TEXT NOT NULL,
+    created_at    INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL,
+    deleted_at    INTEGER,
+    key_terms     INTEGER NOT NULL,  -- lengths in the index
+    tags_terms    INTEGER NOT NULL,
+    content_terms INTEGER NOT NULL,
+    UNIQUE (kind, key)
+) STRICT;
+
+CREATE INDEX live ON records (kind, key) WHERE deleted_at IS NULL;
+
+CREATE TABLE versions (              -- what the newest version replaced
+    kind       TEXT NOT NULL,
+    key        TEXT NOT NULL,
+    version    INTEGER NOT NULL,
+    level      TEXT NOT NULL,
+    content    TEXT NOT NULL,
+    tags       TEXT NOT NULL,
+    origin     TEXT NOT NULL,
+    nonce      TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    PRIMARY KEY (kind, key, version)
+) STRICT;
+
+CREATE TABLE tags (                  -- tags of live records
+    kind TEXT NOT NULL,
+    tag  TEXT NOT NULL,
+    key  TEXT NOT NULL,
+    PRIMARY KEY (kind, tag, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIRTUAL TABLE terms USING fts5 (  -- live memories; the terms are made by the text analysis
+    key, tags, content, content = '', contentless_delete = 1, tokenize = 'ascii'
+);
+
+CREATE TABLE frequencies (           -- in how many live memories each term stands
+    term      TEXT PRIMARY KEY,
+    documents INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE statistics (            -- one row: all live memories
+    documents     INTEGER NOT NULL,
+    key_terms     INTEGER NOT NULL,
+    tags_terms    INTEGER NOT NULL,
+    content_terms INTEGER NOT NULL
+) STRICT;
+INSERT INTO statistics VALUES (0, 0, 0, 0);
+
+CREATE TABLE audit (                 -- the chain: each hash covers its row and the hash before
+    sequence   INTEGER PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    session    TEXT NOT NULL,
+    action     TEXT NOT NULL,
+    detail     TEXT NOT NULL,
+    commitment TEXT NOT NULL,
+    previous   TEXT NOT NULL,
+    hash       TEXT NOT NULL
+) STRICT;
+
+INSERT INTO compartment VALUES (?, ?, ?);
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
+
+CONTROL = f"""
+CREATE TABLE sessions (              -- the reference monitor's state: no content, no counters, no times
+    id      TEXT PRIMARY KEY,
+    agent   TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    taint   TEXT NOT NULL,
+    ceiling TEXT NOT NULL,
+    parent  TEXT,
+    ended   INTEGER NOT NULL,
+    UNIQUE (agent, name)
+) STRICT, WITHOUT ROWID;
+
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
