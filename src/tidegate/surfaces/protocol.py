@@ -19,7 +19,6 @@ import anyio
 import mcp_types as types
 from anyio import from_thread, to_thread
 from anyio.lowlevel import EventLoopToken, current_token
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
@@ -88,17 +87,15 @@ class Connection:
         self._server = server
         self._wire = wire
         self._slots = anyio.Semaphore(IN_FLIGHT_MAX)
-        self._to_server: MemoryObjectSendStream[SessionMessage | Exception]
-        self._to_client: MemoryObjectSendStream[SessionMessage]
-        self._to_server, self._from_client = anyio.create_memory_object_stream(0)
-        self._to_client, self._from_server = anyio.create_memory_object_stream(0)
+        self._to_server, self._from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self._to_client, self._from_server = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def run(self, *, at_end: Callable[[], None]) -> None:
         """Serve until the input ends or `ending` is set. at_end: called as soon as that happens."""
         # Not one of anyio's workers: those are waited for at exit, and this one may wait for the client for ever.
         threading.Thread(target=self._read, args=(current_token(),), daemon=True).start()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._write, self._from_server)
+            tasks.start_soon(self._write)
             tasks.start_soon(self._end, at_end)
             await self._server.run(
                 self._from_client, self._to_client.clone(), self._server.create_initialization_options()
@@ -123,25 +120,29 @@ class Connection:
 
     async def _accept(self, line: dict[str, Any] | stdio.Fault) -> None:
         message = line if isinstance(line, stdio.Fault) else _message(line)
+        if isinstance(message, types.JSONRPCRequest | stdio.Fault) and message.id is not None:
+            await self._slots.acquire()  # until it is settled: answered, or cancelled
         if isinstance(message, stdio.Fault):
             await self._to_client.send(SessionMessage(_refusal(message)))
         elif isinstance(message, types.JSONRPCRequest):
-            await self._slots.acquire()
-            settled = ServerMessageMetadata(on_request_unanswered=self._settle)
-            await self._to_server.send(SessionMessage(message, settled))
+            cancelled = ServerMessageMetadata(on_request_unanswered=self._settle)
+            await self._to_server.send(SessionMessage(message, cancelled))
         else:
             await self._to_server.send(SessionMessage(message))
 
-    async def _write(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        async for each in messages:
-            message = each.message
-            line = stdio.encode(message.model_dump(by_alias=True, exclude_unset=True))
-            try:
-                await to_thread.run_sync(stdio.write, self._wire.outgoing, line)
-            except OSError:  # the client is gone
-                self.ending.set()
-            if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
-                await self._settle()
+    async def _write(self) -> None:
+        async with self._from_server:
+            async for each in self._from_server:
+                await self._write_one(each.message)
+
+    async def _write_one(self, message: types.JSONRPCMessage) -> None:
+        line = stdio.encode(message.model_dump(by_alias=True, exclude_unset=True))
+        try:
+            await to_thread.run_sync(stdio.write, self._wire.outgoing, line)
+        except OSError:  # the client is gone
+            self.ending.set()
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
+            await self._settle()
 
     async def _settle(self) -> None:
         self._slots.release()
