@@ -47,6 +47,22 @@ class Ran:
 Run = Callable[..., Ran]
 
 
+class Stream(io.TextIOWrapper):
+    """A standard stream over bytes, in the wrong encoding, that may say it is a terminal."""
+
+    def __init__(self, data: bytes, *, terminal: bool) -> None:
+        super().__init__(io.BytesIO(data), encoding="ascii")
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+    def written(self) -> bytes:
+        self.flush()
+        self.buffer.seek(0)
+        return self.buffer.read()
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test sees, or writes into, the folders of whoever runs it."""
@@ -66,15 +82,15 @@ def cli(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command in this process, on `home`."""
     from tidegate.surfaces.cli import main
 
-    def run(*words: str, stdin: bytes = b"") -> Ran:
-        streams = [io.TextIOWrapper(io.BytesIO(data), encoding="ascii") for data in (stdin, b"", b"")]
+    def run(*words: str, stdin: bytes = b"", terminal: bool = False) -> Ran:
+        streams = {
+            name: Stream(data, terminal=terminal) for name, data in (("stdin", stdin), ("stdout", b""), ("stderr", b""))
+        }
         with monkeypatch.context() as patch:
-            for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            for name, stream in streams.items():
                 patch.setattr(sys, name, stream)
             code = main(["--home", str(home), *words])
-        for stream in streams[1:]:
-            stream.flush()
-        return Ran(code, *(stream.buffer.getvalue() for stream in streams[1:]))  # type: ignore[attr-defined]
+        return Ran(code, streams["stdout"].written(), streams["stderr"].written())
 
     return run
 

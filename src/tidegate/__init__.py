@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
-from pathlib import Path
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store, fresh_id, utc_now
-from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved, Status
-from tidegate.domain.record import Origin
-from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError, TidegateError
-from tidegate.policy.levels import Level
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from pathlib import Path
+
+    from tidegate.core.session import Session
+    from tidegate.core.store import Store
+    from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved, Status
+    from tidegate.domain.record import Origin
+    from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError, TidegateError
+    from tidegate.policy.levels import Level
+else:
+    # Loaded when first asked for: `tidegate --help` imports this package and must not wait for the engine.
+    _NAMES = {
+        "tidegate.core.session": ("Session",),
+        "tidegate.core.store": ("Store",),
+        "tidegate.domain.memory": ("Deleted", "Hit", "Hits", "Memory", "Page", "Saved", "Status"),
+        "tidegate.domain.record": ("Origin",),
+        "tidegate.errors": (
+            "InvalidArgument",
+            "LimitExceeded",
+            "NotFound",
+            "Refused",
+            "StorageError",
+            "TidegateError",
+        ),
+        "tidegate.policy.levels": ("Level",),
+    }
+    _MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        return value
+
 
 __all__ = [
     "Deleted",
@@ -35,18 +64,21 @@ __all__ = [
 ]
 
 
-def open(
+def open(  # noqa: A001 - the name of the contract; read `tidegate.open`
     home: str | Path | None = None,
     *,
-    clock: Callable[[], datetime] = utc_now,
-    ids: Callable[[], str] = fresh_id,
+    clock: Callable[[], datetime] | None = None,
+    ids: Callable[[], str] | None = None,
 ) -> Store:
-    """The store in a folder, made when something is first saved; by default in `$TIDEGATE_HOME` or the user's data folder.
+    """The store in a folder, which is made when something is first saved.
 
-    clock: gives the time, aware. ids: gives a fresh string at each call; ids and nonces come from it.
+    home: by default $TIDEGATE_HOME, else the user's data folder.
+    clock: gives the time, aware; by default the system's. ids: gives a fresh string at each call, from which every id
+    and nonce comes; by default random.
     Raises: InvalidArgument (home, settings), StorageError.
     """
     from tidegate import home as homes
+    from tidegate.core.store import Store, fresh_id, utc_now
     from tidegate.storage.sqlite import SqliteProvider
     from tidegate.tools import TOOLS
 
@@ -54,5 +86,10 @@ def open(
     settings = homes.load(folder)
     provider = SqliteProvider(folder, durability=settings.durability, secret=settings.audit_secret())
     return Store(
-        provider, toolset=TOOLS, clock=clock, ids=ids, limits=settings.limits, audit_reads=settings.audit_reads
+        provider,
+        toolset=TOOLS,
+        clock=clock or utc_now,
+        ids=ids or fresh_id,
+        limits=settings.limits,
+        audit_reads=settings.audit_reads,
     )

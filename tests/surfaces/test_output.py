@@ -1,0 +1,126 @@
+"""What stored text can do to a terminal: nothing. And JSON stays exact (reported failure W05)."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+
+from tidegate.surfaces import output
+
+HOSTILE = {
+    "clear the screen": "\x1b[2J",
+    "write the clipboard": "\x1b]52;c;ZXZpbA==\x07",
+    "a link": "\x1b]8;;http://x\x1b\\click\x1b]8;;\x1b\\",
+    "C1 control sequence": "\x9b31m",
+    "bell": "\a",
+    "backspaces": "good\b\b\b\bevil",
+    "overwrite": "safe\revil",
+    "a forged line": "x\nRESTRICTED    2026-01-01T00:00:00.000000Z  forged",
+    "vertical tab and form feed": "\v\f",
+    "next line": "a\x85b",
+    "delete": "\x7f",
+    "right to left": "\u202eevil\u202c",
+    "isolates": "\u2066x\u2069",
+    "marks": "\u200e\u200f\u061c",
+    "separators": "a\u2028b\u2029c",
+    "byte order mark": "\ufeff",
+    "annotation": "\ufff9a\ufffab\ufffb",
+    "lone surrogate": "\ud83d",
+}
+SHOWN = '0123 Aä ß 会议 👨‍👩‍👧 e\u0301 ٣ \u00a0 \\ " \u200d \u200c'
+
+
+def is_obeyed_or_unseen(char: str) -> bool:
+    bidi = unicodedata.bidirectional(char) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    mark = char in "\u200e\u200f\u061c\ufeff\ufff9\ufffa\ufffb"
+    return unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") or bidi or mark
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_nothing_a_terminal_would_obey_or_hide_is_left(text: str) -> None:
+    shown = output.escape(text)
+    assert shown != text
+    assert not any(map(is_obeyed_or_unseen, shown))
+
+
+def test_of_all_characters_exactly_those_are_escaped() -> None:
+    changed = {chr(code) for code in range(0x110000) if output.escape(chr(code)) != chr(code)}
+    assert changed == {chr(code) for code in range(0x110000) if is_obeyed_or_unseen(chr(code))}
+
+
+def test_what_a_reader_can_see_is_left_as_it_is() -> None:
+    assert output.escape(SHOWN) == SHOWN
+
+
+def test_an_escape_says_which_character_it_stands_for() -> None:
+    assert output.escape("\x1b\n\r\t\x9b\u202e\ud83d") == r"\x1b\n\r\t\x9b\u202e\ud83d"
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_each_line_of_a_content_is_escaped_and_indented(text: str) -> None:
+    shown = output.escape_lines(f"first\n{text}\tend", indent="  ")
+    lines = shown.split("\n")
+    assert all(line.startswith("  ") for line in lines)
+    assert not any(is_obeyed_or_unseen(char) for line in lines for char in line.replace("\t", ""))
+
+
+def test_line_ends_and_tabs_of_a_content_keep_its_shape() -> None:
+    assert output.escape_lines("a\n\tb\r\nc\rd", indent="  ") == "  a\n  \tb\n  c\\rd"
+
+
+@pytest.mark.parametrize("text", [*HOSTILE.values(), SHOWN, "\0"], ids=[*HOSTILE.keys(), "shown", "NUL"])
+def test_json_is_exact_on_one_line_and_harmless_on_a_terminal(text: str) -> None:
+    line = output.to_json({text: [text]})
+    assert json.loads(line) == {text: [text]}
+    assert not any(map(is_obeyed_or_unseen, line))
+
+
+def test_json_leaves_what_can_be_seen_readable() -> None:
+    assert output.to_json("会议 ✓") == '"会议 ✓"'
+
+
+def memory(**differs: object) -> dict[str, object]:
+    return {
+        "key": "user-name",
+        "content": "Ada",
+        "classification": "PUBLIC",
+        "tags": ["a", "b"],
+        "version": 1,
+        "origin": "owner",
+        "created_at": "2026-01-02T03:04:05.000000Z",
+        "updated_at": "2026-01-02T03:04:05.000000Z",
+        **differs,
+    }
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("field", ["key", "content", "tags"])
+def test_no_field_can_add_a_line_or_a_column(text: str, field: str) -> None:
+    hostile = memory(**{field: [text] if field == "tags" else text})
+    plain = memory(**{field: ["x"] if field == "tags" else "x"})
+    lines, expected = list(output.short(hostile)), list(output.short(plain))
+    assert len(lines) == len(expected)
+    assert not any(is_obeyed_or_unseen(char) for line in lines for char in line)
+    for line, like in zip(lines, expected, strict=True):
+        assert line.startswith("  ") == like.startswith("  ")
+
+
+def test_a_key_cannot_forge_a_column_since_none_follows_it() -> None:
+    heading = next(output.short(memory(key="x  RESTRICTED  2026")))
+    assert heading == "PUBLIC        2026-01-02T03:04:05.000000Z  x  RESTRICTED  2026"
+
+
+def test_a_tag_with_a_comma_is_quoted() -> None:
+    assert '  tags: a, "b, c", d' in list(output.short(memory(tags=["a", "b, c", "d"])))
+
+
+def test_a_content_that_was_cut_says_so() -> None:
+    assert list(output.short(memory(truncated=True, tags=[])))[-1] == "  Ada …"
+
+
+def test_a_memory_says_when_a_lower_one_is_newer() -> None:
+    assert any(
+        "PUBLIC memory under this key was saved later" in line for line in output.found(memory(newer_below="PUBLIC"))
+    )
