@@ -9,7 +9,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -119,7 +119,7 @@ class ServerProcess(Peer):
 
 
 @contextmanager
-def serving(session: Session, *, instructions: str = "") -> Iterator[Peer]:
+def serving(session: Session, *, instructions: str = "", at_end: Callable[[], None] = lambda: None) -> Iterator[Peer]:
     """A peer of a server that runs in a thread, over real pipes."""
     (server_reads, peer_writes), (peer_reads, server_writes) = os.pipe(), os.pipe()
     wire = stdio.Wire(os.fdopen(server_reads, "rb"), os.fdopen(server_writes, "wb", buffering=0))
@@ -127,7 +127,7 @@ def serving(session: Session, *, instructions: str = "") -> Iterator[Peer]:
     async def run() -> None:
         with wire.incoming, wire.outgoing:
             server = protocol.build(session, instructions=instructions)
-            await protocol.Connection(server, wire).run(at_end=lambda: None)
+            await protocol.Connection(server, wire).run(at_end=at_end)
 
     thread = threading.Thread(target=asyncio.run, args=(run(),))
     thread.start()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 from mcp import Client
-from tests.surfaces.mcp_peer import INITIALIZE, Peer, serving
+from tests.surfaces.mcp_peer import INITIALIZE, PATIENCE_SECONDS, Peer, serving
 
 from tidegate.core.guidance import GUIDANCE
 from tidegate.core.session import Session
@@ -256,17 +257,24 @@ def test_calls_sent_without_waiting_are_each_answered_once_and_take_effect_in_th
     assert [memory["key"] for memory in left] == [f"k{n:02}" for n in range(20, 50)]
 
 
-def test_what_was_sent_before_the_input_ended_is_answered(session: Session) -> None:
-    with serving(session) as peer:
+def test_what_was_sent_before_the_input_ended_is_answered(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, call_tool = threading.Event(), session.call_tool
+
+    def call_once_ended(*call: Any) -> dict[str, object]:
+        ended.wait(PATIENCE_SECONDS)
+        return call_tool(*call)
+
+    monkeypatch.setattr(session, "call_tool", call_once_ended)
+    with serving(session, at_end=ended.set) as peer:
         peer.greet()
-        for _ in range(300):
+        for _ in range(50):
             peer.send_line(b'{"id": "bad"}\n')
-        for n in range(200):
+        for n in range(50):
             peer.send("tools/call", {"name": "memory_save", "arguments": {"key": f"k{n}", "content": "x"}})
         peer.send_line(b'{"jsonrpc":"2.0","id":"last","method":"ping"}')  # its line does not end, either
         peer.close_input()
         answers = peer.receive_rest()
-    assert len(answers) == 501
+    assert len(answers) == 101
     assert all(("error" if answer["id"] == "bad" else "result") in answer for answer in answers)
 
 
