@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, TextIO
+from typing import Any
 
 # C0 and C1 controls, bidi marks and controls, line and paragraph separators, annotations, U+FEFF, surrogates.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ufeff\ud800-\udfff]")
+_ESCAPED = "backslashreplace"
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\x1b"}
 _PLAIN_TAG = re.compile(r"[\w.:/+-]+")
 
@@ -42,10 +44,15 @@ def note(text: str) -> None:
 
 
 def speak_utf8() -> None:
-    """UTF-8 on all three streams whatever the locale, and line ends as they are written."""
-    for stream in (sys.stdout, sys.stderr):
-        _reconfigure(stream, "backslashreplace")
-    _reconfigure(sys.stdin, "strict")
+    """UTF-8 on all three streams whatever the locale, and line ends as they are written. A closed one is empty."""
+    for name, mode, errors in (("stdin", "r", "strict"), ("stdout", "w", _ESCAPED), ("stderr", "w", _ESCAPED)):
+        if getattr(sys, name) is None:
+            # Its descriptor must be taken: the next file opened would be written to as if it were the stream.
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+        # A host may have put another kind of stream in its place; then it has chosen the encoding.
+        reconfigure = getattr(getattr(sys, name), "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors=errors, newline="\n")
 
 
 def saved(result: Mapping[str, Any]) -> Iterator[str]:
@@ -93,10 +100,3 @@ def _tags(tags: list[str]) -> str:
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match[0])
     return _SHORT.get(match[0]) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
-
-
-def _reconfigure(stream: TextIO, errors: str) -> None:
-    # A host may have put another kind of stream in its place; then it has chosen the encoding.
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(encoding="utf-8", errors=errors, newline="\n")
