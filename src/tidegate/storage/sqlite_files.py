@@ -93,13 +93,13 @@ def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, sy
     return connection
 
 
-def open_control(path: Path) -> Connection:
+def open_control(path: Path, *, writable: bool) -> Connection:
     """A confined connection to the control store's file."""
     with driver_errors():
-        connection = open_file(path, writable=True, synchronous="FULL")
+        connection = open_file(path, writable=writable, synchronous="FULL")
         try:
             _require_version(connection)
-            confine(connection, writable=True)
+            confine(connection, writable=writable)
         except BaseException:
             connection.close()
             raise
