@@ -34,6 +34,10 @@ def root() -> None:
     """
 
 
+for command in (*cli_memory.COMMANDS, session):
+    root.add_command(command)
+
+
 @root.command(examples=("tidegate mcp --agent assistant --session main --level INTERNAL",))
 def mcp() -> int:
     """Serve the memory tools to an MCP client over standard input and output.
@@ -47,8 +51,12 @@ def mcp() -> int:
     return serve(chosen.home, chosen.agent, chosen.session, chosen.level or Level.PUBLIC)
 
 
-for command in (*cli_memory.COMMANDS, session):
-    root.add_command(command)
+@root.command(examples=("tidegate demo",))
+def demo() -> int:
+    """Show what this is: a real server and a real client, on a home that is thrown away."""
+    from tidegate.surfaces.demo import run
+
+    return run()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
