@@ -5,10 +5,12 @@ Every setting is a function with its unit and its reason. What the driver raises
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
@@ -60,16 +62,37 @@ def driver_errors() -> Iterator[None]:
 def open_file(path: Path, *, writable: bool, synchronous: str) -> Connection:
     """A connection to a database that exists. It is never made here: a missing file is an error (P17).
 
+    Until it is confined, nothing it does changes the file.
     synchronous: NORMAL, or FULL for what must survive power loss once acknowledged.
     """
-    flags = apsw.SQLITE_OPEN_READWRITE if writable else apsw.SQLITE_OPEN_READONLY
-    connection = apsw.Connection(str(path), flags=flags)  # no SQLITE_OPEN_URI: a path is a path
+    if _is_sealed(path):
+        connection = _open_sealed(path)
+    else:
+        flags = apsw.SQLITE_OPEN_READWRITE if writable else apsw.SQLITE_OPEN_READONLY
+        connection = apsw.Connection(str(path), flags=flags)  # no SQLITE_OPEN_URI: a path is a path
+    _leave_file_alone(connection, _size(wal_of(path)) > 0)
     _wait_for_locks(connection)
     _defend(connection)
     _keep_temporary_data_in_memory(connection)
     set_synchronous(connection, synchronous)
     connection.register_fts5_function("tally", _tally)
     return connection
+
+
+def is_sealed(connection: Connection) -> bool:
+    """Whether the file was opened as one that nobody can change: then it is not to be kept open for long."""
+    return bool(connection.open_flags & apsw.SQLITE_OPEN_URI)
+
+
+def abandon(connection: Connection) -> None:
+    """Close a connection whose file has lost its name: what bears the name now, and its log, are not touched."""
+    _leave_file_alone(connection, True)
+    connection.close()
+
+
+def wal_of(path: Path) -> Path:
+    """Where SQLite keeps the write-ahead log of a database."""
+    return path.with_name(f"{path.name}-wal")
 
 
 def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> None:
@@ -102,6 +125,7 @@ def confine(connection: Connection, *, writable: bool) -> None:
         return apsw.SQLITE_OK if ok else apsw.SQLITE_DENY
 
     connection.authorizer = authorize
+    _leave_file_alone(connection, False)
 
 
 def set_synchronous(connection: Connection, synchronous: str) -> None:
@@ -111,7 +135,10 @@ def set_synchronous(connection: Connection, synchronous: str) -> None:
 
 @contextmanager
 def bounded_work(connection: Connection) -> Iterator[None]:
-    """Ends a search after `SEARCH_STEPS_MAX` virtual machine steps, the same for the same data. Raises: BudgetSpentError."""
+    """Ends a search after `SEARCH_STEPS_MAX` virtual machine steps, the same for the same data.
+
+    Raises: BudgetSpentError.
+    """
     left = SEARCH_STEPS_MAX // _STEPS_PER_CHECK
 
     def spent() -> bool:
@@ -126,6 +153,31 @@ def bounded_work(connection: Connection) -> Iterator[None]:
         raise BudgetSpentError from None
     finally:
         connection.set_progress_handler(None)
+
+
+def _is_sealed(path: Path) -> bool:
+    """Whether the folder cannot be written and no log stands beside the file: then WAL has no place for its memory."""
+    if os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        return False
+    return _size(wal_of(path)) == 0 and not path.with_name(f"{path.name}-shm").exists()
+
+
+def _open_sealed(path: Path) -> Connection:
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags)
+
+
+def _size(path: Path) -> int:
+    """In bytes; 0 for a file that is not there."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _leave_file_alone(connection: Connection, alone: bool) -> None:
+    """Whether the last connection, when it closes, leaves the log as it is instead of writing it into the file."""
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(alone))
 
 
 def _wait_for_locks(connection: Connection) -> None:

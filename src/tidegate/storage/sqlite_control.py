@@ -90,7 +90,7 @@ class SqliteControlStore(ControlStore):
         if self._owner == threading.get_ident():
             return [_row(values) for values in self._open_writer().execute(statement, bindings)]
         with self._reading:
-            if self._reader is None and not self._files.control.exists():
+            if self._reader is None and not self._files.has_control():
                 return []
             try:
                 return [_row(values) for values in self._open_reader().execute(statement, bindings)]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.errors import StorageError
@@ -52,13 +56,26 @@ class HomeFiles:
         return bool(there)
 
     def make_compartments(self, agent: str) -> None:
-        """All four files, each whole from the moment it is there. Another process may do the same at the same time."""
+        """All four files, each whole from the moment it is there. Another process may do the same at the same time.
+
+        The control store's file comes first, so that where there are compartments, its absence is a loss.
+        """
+        self.make_control()
         for level in Level:
             self._make(self.compartment(agent, level), COMPARTMENT, (agent, level.name, ANALYSIS_VERSION))
 
     def make_control(self) -> None:
-        """The control store's file."""
-        self._make(self.control, CONTROL, ())
+        """The control store's file. Raises: StorageError when it was lost: with it went the taints (P4, P17)."""
+        if not self.has_control():
+            self._make(self.control, CONTROL, ())
+
+    def has_control(self) -> bool:
+        """Whether the control store's file is there. Raises: StorageError when only compartments are."""
+        if self.control.exists():
+            return True
+        if self.agents() and not self.control.exists():
+            raise StorageError("control.db is missing, and with it all sessions; run `tidegate doctor`")
+        return False
 
     def _make(self, path: Path, script: str, bindings: tuple[str | int, ...]) -> None:
         if path.exists():
@@ -74,36 +91,68 @@ class HomeFiles:
         except OSError:
             raise StorageError("home: cannot be written; nothing was changed") from None
         finally:
-            new.unlink(missing_ok=True)
+            for suffix in ("", "-wal", "-shm"):
+                new.with_name(new.name + suffix).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """Which file bears a name. An open file that has lost its name is lost: what is written there, nobody reads."""
+
+    path: Path
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Of the file that bears the name now. Raises: StorageError when none does, or an empty one."""
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            raise StorageError("a file of the store is missing; run `tidegate doctor`") from None
+        except OSError:
+            raise StorageError("home: cannot be read") from None
+        if found.st_size == 0:  # SQLite would take it for new, and throw its log away
+            raise StorageError("the store is damaged: a file is empty; run `tidegate doctor`")
+        return cls(path, found.st_dev, found.st_ino)
+
+    def holds(self) -> bool:
+        """Whether it still does."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == (self.device, self.inode)
 
 
 def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, synchronous: str) -> Connection:
     """A confined connection to a compartment's file, which must be what its name says (P17)."""
-    with driver_errors():
-        connection = open_file(path, writable=writable, synchronous=synchronous)
-        try:
-            _require_version(connection)
-            found = connection.execute("SELECT agent, level FROM compartment").fetchall()
-            if found != [(agent, level.name)]:
-                raise StorageError("a file of this agent is not its own; run `tidegate doctor`")
-            confine(connection, writable=writable)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
+    with _opened(path, writable=writable, synchronous=synchronous) as connection:
+        if connection.execute("SELECT agent, level FROM compartment").fetchall() != [(agent, level.name)]:
+            raise StorageError("a file of this agent is not its own; run `tidegate doctor`")
+        confine(connection, writable=writable)
+        return connection
 
 
 def open_control(path: Path, *, writable: bool) -> Connection:
     """A confined connection to the control store's file."""
+    with _opened(path, writable=writable, synchronous="FULL") as connection:
+        confine(connection, writable=writable)
+        return connection
+
+
+@contextmanager
+def _opened(path: Path, *, writable: bool, synchronous: str) -> Iterator[Connection]:
+    """A connection to a file of our schema, closed again when what follows fails."""
+    FileIdentity.of(path)
     with driver_errors():
-        connection = open_file(path, writable=writable, synchronous="FULL")
+        connection = open_file(path, writable=writable, synchronous=synchronous)
         try:
             _require_version(connection)
-            confine(connection, writable=writable)
+            yield connection
         except BaseException:
             connection.close()
             raise
-    return connection
 
 
 def _require_version(connection: Connection) -> None:
@@ -115,13 +164,10 @@ def _require_version(connection: Connection) -> None:
 
 
 def _is_pristine(path: Path) -> bool:
-    with driver_errors():
-        connection = open_file(path, writable=False, synchronous="NORMAL")
-        try:
-            _require_version(connection)
-            return connection.execute("SELECT 1 FROM audit LIMIT 1").fetchone() is None
-        finally:
-            connection.close()
+    with _opened(path, writable=False, synchronous="NORMAL") as connection:
+        pristine = connection.execute("SELECT 1 FROM audit LIMIT 1").fetchone() is None
+        connection.close()
+        return pristine
 
 
 def _publish(new: Path, path: Path) -> None:
@@ -130,14 +176,20 @@ def _publish(new: Path, path: Path) -> None:
         os.link(new, path)
     except FileExistsError:
         return
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _synchronise(path.parent)
 
 
 def _make_folder(path: Path) -> None:
     for folder in reversed([path, *path.parents]):
         if not folder.exists():
             folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+            _synchronise(folder.parent)
+
+
+def _synchronise(folder: Path) -> None:
+    """What was entered in the folder survives power loss."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
