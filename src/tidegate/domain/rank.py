@@ -5,9 +5,11 @@ compartments compare, and what is hidden has no part in them.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from typing import Protocol, TypeVar
 
 from tidegate.domain.text import Query
@@ -18,13 +20,14 @@ COLUMN_WEIGHTS = (3.0, 2.0, 1.0)
 CANDIDATES_MAX = 128
 """How many matches a compartment hands over for scoring."""
 
-PROBE_TERMS_MAX = 24
+PROBE_TERMS_MAX = 64
 """How many terms phase one looks up at most."""
+
+PROBE_POSTINGS_MAX = 10_000
+"""How many entries of the index phase one walks at most, over all compartments: about 10 ms of work."""
 
 _K1 = 1.2
 _B = 0.4
-_COMMON = 0.05  # terms in a larger share of the memories are not looked up while rarer ones remain
-_COMMON_MIN = 2_000  # in a small store every term may be looked up
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +70,30 @@ def idf(frequency: int, statistics: Statistics) -> float:
 
 
 def select_terms(query: Query, frequencies: Mapping[str, int], statistics: Statistics) -> tuple[str, ...]:
-    """The terms to look up in phase one, rarest first: those that exist and, while such remain, are not common.
+    """The terms to look up in phase one, rarest first, as many as the bound on postings allows.
 
-    frequencies: in how many visible memories each term stands; absent or 0 when in none.
+    frequencies: in how many visible memories each term stands; absent or 0 when in none. Nothing is chosen
+    when no term exists, or when even the rarest stands in more memories than may be walked.
     """
-    found = [(frequencies[term], term) for term in query.terms if frequencies.get(term, 0)]
-    found.sort(key=lambda item: item[0])
-    limit = max(_COMMON_MIN, _COMMON * statistics.documents)
-    rare = [term for frequency, term in found if frequency <= limit]
-    return tuple(rare or [term for _, term in found[:1]])[:PROBE_TERMS_MAX]
+    found = sorted((frequencies[term], place, term) for place, term in enumerate(query.terms) if frequencies.get(term))
+    walked = accumulate(frequency for frequency, _, _ in found)
+    affordable = bisect_right(list(walked), PROBE_POSTINGS_MAX)
+    return tuple(term for _, _, term in found[: min(affordable, PROBE_TERMS_MAX)])
+
+
+def select_common(query: Query, frequencies: Mapping[str, int], probe: Collection[str]) -> tuple[tuple[str, ...], ...]:
+    """Words too common for phase one, the rarest three, each as its terms: to be looked for all together in
+    the newest memories, which costs little however many hold them. Empty when phase one does without.
+    """
+    left: list[tuple[bool, int, int, tuple[str, ...]]] = []
+    for place, word in enumerate(query.words):
+        terms = tuple(term for term in word.terms if frequencies.get(term))
+        if not set(terms) <= set(probe):
+            left.append((word.weight < 1, max(frequencies[term] for term in terms), place, terms))
+    if probe:
+        left = [each for each in left if not each[0]]
+    left.sort()
+    return tuple(each[-1] for each in left[:3]) if len(left) > 1 or not probe else ()
 
 
 def score(query: Query, match: Match, frequencies: Mapping[str, int], statistics: Statistics) -> float:

@@ -1,16 +1,14 @@
 """Segmentation: the words of a text, in any script, without being told the language.
 
 Words come in lower case and compatibility form (NFKC) but still with their accents, which stemmers need;
-`fold` takes these off. Scripts that write without spaces are cut into overlapping pieces. Once folded, a
-piece holds only a-z, digits and characters outside ASCII, so that a tokenizer that breaks at ASCII
-punctuation keeps it whole.
+`fold` takes these off. Scripts that write without spaces are cut into overlapping pieces. A piece holds
+only a-z, digits and characters outside ASCII, so a tokenizer that breaks at ASCII punctuation keeps it whole.
 """
 
 import enum
 import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 WORD_CHARS_MAX = 64
 """Of a longer word only the beginning counts."""
@@ -22,15 +20,16 @@ class Kind(enum.Enum):
     WORD = "word"
     """Written with spaces around it, or a part of such a word: `user`, `name`, `2031`."""
     JOINED = "joined"
-    """Neighbouring parts of one compound put together: `username` of `user-name`, `04·09` of `2031-04-09`."""
+    """Neighbouring parts of a compound put together: `username` of `user-name`, `2031·04` of `2031-04-09`."""
     GRAM = "gram"
     """Two or three neighbouring characters of a script without spaces."""
     CHARACTER = "character"
-    """One character of a script without spaces, or an emoji or another symbol."""
+    """One character of such a script, an emoji or another symbol."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
+    """A term to be, and what sort it is."""
+
     text: str
     kind: Kind
 
@@ -43,80 +42,119 @@ def _marks() -> str:
 
 
 _MARKS = _marks()
-# Chinese, Japanese and Korean: pairs. Korean does write spaces, but glues particles to its words.
+# Chinese, Japanese, Korean: pairs. Korean does write spaces, but glues its particles to the words.
 _PAIRED = "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-# Thai, Lao, Burmese, Khmer, Javanese: threes, since a syllable takes two to four characters.
+# Thai, Lao, Burmese, Khmer, Javanese: threes, for their syllables take two to four characters.
 _TRIPLED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\ua980-\ua9df\uaa60-\uaa7f"
 
-# Parts held together by single joints, with the sign of C++ and C# behind; or one symbol. No nested choice: linear.
-_CHUNK = re.compile(rf"[\w{_MARKS}]+(?:[-./@:\\&][\w{_MARKS}]+)*(?:[+#]{{1,2}}(?!\w))?|[^\w\s\x00-\x7f{_MARKS}]")
+# Parts held together by single joints, with the sign of C++ and C# behind; or one symbol. No choice to retry: linear.
+_CHUNK = re.compile(rf"\w[\w{_MARKS}]*(?:[-./@:\\&]\w[\w{_MARKS}]*)*(?:[+#]{{1,2}}(?!\w))?|[^\w\s\x00-\x7f{_MARKS}]")
 _JOINT = re.compile(r"[-./@:\\&]")
 _UNSPACED = re.compile(f"([{_PAIRED}]+)|([{_TRIPLED}]+)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFE0E, 0xFE0F, 0xFEFF), None)
-_SIGNS = str.maketrans("+#", "\uff0b\uff03")  # an index term has no ASCII punctuation
-_STRIPPED = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c]")
-_LETTERS = str.maketrans(
+_GAP = re.compile(rf"[^\w{_MARKS}]+|_+")
+_GAP_ASCII = dict.fromkeys((point for point in range(128) if not chr(point).isalnum()), " ")
+_INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFE0E, 0xFE0F, 0xFEFF))  # joiners, selectors
+_SIGNS = str.maketrans("+#", "\uff0b\uff03")  # full-width: an index term has no ASCII punctuation
+_SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+# Accents, vowel points and the Arabic stretch; not the vowel signs and tones of Hindi or Thai, nor Kana's voicing.
+_ACCENT = re.compile(
+    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c]"
+)
+_VARIANTS = str.maketrans(
     {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ς": "σ"}
     | {"ى": "ي", "ة": "ه", "ک": "ك", "ی": "ي"}
 )
 
 
+def pieces(text: str) -> list[Piece]:
+    """The pieces of a text in order; the parts of a compound stand before their joined forms.
+
+    The time is linear in the length of the text. Punctuation of ASCII alone gives nothing.
+    """
+    found: list[Piece] = []
+    text = _plain(text).replace("_", "-")
+    unspaced = not text.isascii() and _UNSPACED.search(text) is not None
+    for chunk in _CHUNK.findall(text):
+        if not chunk.isalnum():
+            _compound(chunk, found)
+        elif unspaced or not (chunk.islower() or chunk.istitle() or chunk.isupper()):
+            _part(chunk, found)
+        else:
+            found.append(Piece(chunk.lower()[:WORD_CHARS_MAX], Kind.WORD))
+    return found
+
+
 def fold(word: str) -> str:
-    """The word without accents and variant letters; vowel signs that carry the sound (Hindi, Thai) stay."""
+    """The text without accents and variant letters; vowel signs that carry the sound stay."""
     if word.isascii():
         return word
-    bare = _STRIPPED.sub("", unicodedata.normalize("NFD", word))
-    return unicodedata.normalize("NFC", bare).translate(_LETTERS)
+    bare = _ACCENT.sub("", unicodedata.normalize("NFD", word))
+    return unicodedata.normalize("NFC", bare).translate(_VARIANTS)
 
 
-def pieces(text: str) -> Iterator[Piece]:
-    """The pieces of a text in order; the parts of a compound stand before their joined forms."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).translate(_INVISIBLE)
-    for match in _CHUNK.finditer(text.replace("_", "-")):
-        yield from _chunk(match[0])
+def skeleton(text: str) -> str:
+    """The folded words of a text with spaces around each, to be searched for parts of words."""
+    if text.isascii():
+        return f" {text.lower().translate(_GAP_ASCII)} "
+    return f" {_GAP.sub(' ', fold(_plain(text).lower()))} "
 
 
-def _chunk(chunk: str) -> Iterator[Piece]:
-    if len(chunk) == 1 and not chunk.isalnum():
-        if unicodedata.category(chunk)[0] == "S" and not "\U0001f3fb" <= chunk <= "\U0001f3ff":
-            yield Piece(chunk, Kind.CHARACTER)
+def is_unspaced(text: str) -> bool:
+    """Whether the text holds a script that writes without spaces."""
+    return not text.isascii() and _UNSPACED.search(text) is not None
+
+
+def grams(run: str) -> list[str]:
+    """The overlapping pieces of a run of a script without spaces: threes for Thai and its like, else pairs."""
+    found = _UNSPACED.search(run)
+    size = 3 if found is not None and found[2] else 2
+    return [run[start : start + size] for start in range(max(len(run) - size + 1, 1))]
+
+
+def _plain(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_INVISIBLE)
+
+
+def _compound(chunk: str, found: list[Piece]) -> None:
+    """Symbols, words with marks or signs, and parts held together by joints."""
+    if len(chunk) == 1:
+        if unicodedata.category(chunk)[0] == "S" and chunk not in _SKIN_TONES:
+            found.append(Piece(chunk, Kind.CHARACTER))
         return
     name = chunk.rstrip("+#")
     previous = ""
     for part in _JOINT.split(name):
-        words = _CAMEL.split(part)
-        for word in words:
-            yield from _word(word.lower()[:WORD_CHARS_MAX])
-        if len(words) > 1:
-            yield Piece(part.lower()[:WORD_CHARS_MAX], Kind.JOINED)
+        _part(part, found)
         if previous:
             between = "\u00b7" if previous[-1].isdigit() and part[0].isdigit() else ""
-            yield Piece((previous + between + part).lower()[:WORD_CHARS_MAX], Kind.JOINED)
+            found.append(Piece((previous + between + part).lower()[:WORD_CHARS_MAX], Kind.JOINED))
         previous = part
     if name != chunk:
-        yield Piece((previous + chunk[len(name) :]).lower().translate(_SIGNS), Kind.JOINED)
+        signed = previous[: WORD_CHARS_MAX - 2] + chunk[len(name) :].translate(_SIGNS)
+        found.append(Piece(signed.lower(), Kind.JOINED))
 
 
-def _word(word: str) -> Iterator[Piece]:
-    if word.isascii() or not _UNSPACED.search(word):
-        yield Piece(word, Kind.WORD)
+def _part(part: str, found: list[Piece]) -> None:
+    words = _CAMEL.split(part)
+    for word in words:
+        _word(word.lower(), found)
+    if len(words) > 1:
+        found.append(Piece(part.lower()[:WORD_CHARS_MAX], Kind.JOINED))
+
+
+def _word(word: str, found: list[Piece]) -> None:
+    """A word, or where scripts without spaces are in it, their runs in pieces and the rest as words."""
+    if not is_unspaced(word):
+        found.append(Piece(word[:WORD_CHARS_MAX], Kind.WORD))
         return
     for number, run in enumerate(_UNSPACED.split(word)):
         if not run:
             continue
         if number % 3 == 0:
-            yield Piece(run, Kind.WORD)
-        else:
-            yield from _grams(run, size=number % 3 + 1)
-
-
-def _grams(run: str, *, size: int) -> Iterator[Piece]:
-    if size == 2:
-        for character in run:
-            yield Piece(character, Kind.CHARACTER)
-    if len(run) < size and size > 2:
-        yield Piece(run, Kind.GRAM)
-    for start in range(len(run) - size + 1):
-        yield Piece(run[start : start + size], Kind.GRAM)
+            found.append(Piece(run[:WORD_CHARS_MAX], Kind.WORD))
+            continue
+        if number % 3 == 1:
+            found.extend(Piece(character, Kind.CHARACTER) for character in run)
+        if number % 3 == 2 or len(run) > 1:
+            found.extend(Piece(gram, Kind.GRAM) for gram in grams(run))

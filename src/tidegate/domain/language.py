@@ -1,0 +1,154 @@
+"""Language: which stemmer suits a word, and which words only hold sentences together.
+
+The grammar of a language gives it away: a text is taken to be in the language of whose function words and
+letters it has most. Nobody has to name it, and a wrong guess costs little, since every word is indexed as
+written too. The lists are short on purpose: long ones take away words that mean something elsewhere.
+"""
+
+from bisect import bisect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import Stemmer
+
+from tidegate.domain.function_words import FUNCTION_WORDS
+from tidegate.domain.segment import fold
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """Its Snowball stemmer, if there is one, its script, and the letters that few other languages have."""
+
+    stemmer: str
+    script: str
+    letters: str = ""
+
+
+# Keys are ISO 639 codes. The first of a script is taken where nothing tells.
+_LANGUAGES = {
+    "en": Language("english", "latin"),
+    "de": Language("german", "latin", "äöüß"),
+    "fr": Language("french", "latin", "çœêèàîùé"),
+    "es": Language("spanish", "latin", "ñ¿¡áíóúé"),
+    "it": Language("italian", "latin", "èàìòù"),
+    "pt": Language("portuguese", "latin", "ãõçáéíóú"),
+    "ro": Language("romanian", "latin", "ăâîșțşţ"),
+    "nl": Language("dutch", "latin"),
+    "sv": Language("swedish", "latin", "äöå"),
+    "da": Language("danish", "latin", "åæø"),
+    "no": Language("norwegian", "latin", "åæø"),
+    "fi": Language("finnish", "latin", "äö"),
+    "hu": Language("hungarian", "latin", "őűáéíóúöü"),
+    "tr": Language("turkish", "latin", "ığşçöü"),
+    "pl": Language("polish", "latin", "łąężóść"),
+    "cs": Language("czech", "latin", "řěůáíéž"),
+    "ca": Language("catalan", "latin", "çèà"),
+    "id": Language("indonesian", "latin"),
+    "tl": Language("", "latin"),
+    "jv": Language("", "latin", "éè"),
+    "su": Language("", "latin", "é"),
+    "vi": Language("", "latin", "ăâêôơưđàáãèéìíòóõùúýạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
+    "ru": Language("russian", "cyrillic"),
+    "el": Language("greek", "greek"),
+    "ar": Language("arabic", "arabic"),
+    "fa": Language("persian", "arabic"),
+    "hi": Language("hindi", "devanagari"),
+    "ta": Language("tamil", "tamil"),
+    "hy": Language("armenian", "armenian"),
+}
+_FIRST_OF_SCRIPT = {language.script: code for code, language in reversed(_LANGUAGES.items())}
+_SCRIPT_STARTS = ("\u0370", "\u0400", "\u0530", "\u0590", "\u0600", "\u0780", "\u0900", "\u0980", "\u0b80", "\u0c00", "\u1e00", "\u1f00")
+_SCRIPTS = ("latin", "greek", "cyrillic", "armenian", "", "arabic", "", "devanagari", "", "tamil", "", "latin", "")
+
+
+def _codes(forms: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """The languages of each form, from pairs of language and form."""
+    languages: dict[str, dict[str, None]] = {}
+    for code, form in forms:
+        languages.setdefault(form, {})[code] = None
+    return {form: tuple(codes) for form, codes in languages.items()}
+
+
+_WRITTEN = _codes((code, word) for code, words in FUNCTION_WORDS.items() for word in words.split())
+_FOLDED = _codes((code, fold(word)) for code, words in FUNCTION_WORDS.items() for word in words.split())
+_LETTERS = _codes((code, letter) for code, language in _LANGUAGES.items() for letter in language.letters)
+
+
+def function_word_languages(word: str, *, ascii_text: bool) -> tuple[str, ...]:
+    """The languages in which this lower-case word is a function word.
+
+    ascii_text: nothing in the text has an accent, so they may have been left out.
+    """
+    return (_FOLDED if ascii_text else _WRITTEN).get(word, ())
+
+
+def is_function_word(folded: str) -> bool:
+    """Whether this folded word is a function word in any language."""
+    return folded in _FOLDED
+
+
+def guess(words: Iterable[str], text: str) -> dict[str, float]:
+    """How much speaks for each language: its function words and letters, less where other languages share them."""
+    found: dict[str, float] = {}
+    ascii_text = text.isascii()
+    for word in words:
+        languages = function_word_languages(word, ascii_text=ascii_text)
+        for code in languages:
+            found[code] = found.get(code, 0.0) + len(languages) ** -0.5
+    for letter in () if ascii_text else text.lower():
+        languages = _LETTERS.get(letter, ()) if letter > "\x7f" else ()
+        for code in languages:
+            found[code] = found.get(code, 0.0) + 0.5 / len(languages)
+    return found
+
+
+def likely(guessed: Mapping[str, float]) -> frozenset[str]:
+    """The languages that have at least half as much for them as the first."""
+    most = max(guessed.values(), default=0.0)
+    return frozenset(code for code, weight in guessed.items() if weight >= most / 2)
+
+
+def script(word: str) -> str:
+    """The script in which a word begins, where that decides about stems; else empty."""
+    return _SCRIPTS[bisect(_SCRIPT_STARTS, word[:1])]
+
+
+class Stemmers:
+    """The stemmers of one text: for each script the likeliest language's. Made anew for each text, and they
+    keep nothing: a cache of word forms that outlives a text would tell agents about each other (P11).
+    """
+
+    def __init__(self, guessed: Mapping[str, float], *, english_too: bool = False) -> None:
+        self._guessed = guessed
+        self._english_too = english_too
+        self._made: dict[str, list[Stemmer.Stemmer]] = {}
+
+    def stems(self, word: str) -> list[str]:
+        """The folded stems of a lower-case word; none where no stemmer knows its script."""
+        written_in = script(word)
+        if (stemmers := self._made.get(written_in)) is None:
+            stemmers = self._made[written_in] = [Stemmer.Stemmer(name, 0) for name in self._names(written_in)]
+        found = [fold(stemmer.stemWord(word)) for stemmer in stemmers]
+        if written_in == "arabic":
+            found.append(_light_arabic(fold(word)))
+        return found
+
+    def _names(self, written_in: str) -> list[str]:
+        codes = [code for code in self._guessed if _LANGUAGES[code].script == written_in]
+        code = max(codes, key=lambda code: (self._guessed[code], code), default=_FIRST_OF_SCRIPT.get(written_in, ""))
+        names = [_LANGUAGES[code].stemmer if code else ""]
+        if self._english_too and written_in == "latin":
+            names.append("english")  # words of other languages are often English ones
+        return list(dict.fromkeys(filter(None, names)))
+
+
+def _light_arabic(word: str) -> str:
+    """Without article, conjunction and common endings: Snowball leaves these on many words."""
+    for prefix in ("وال", "بال", "كال", "فال", "لل", "ال", "و"):
+        if word.startswith(prefix) and len(word) - len(prefix) >= (2 if len(prefix) > 1 else 3):
+            word = word[len(prefix) :]
+            break
+    for suffix in ("ها", "ان", "ات", "ون", "ين", "يه", "ه", "ي"):
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            word = word[: -len(suffix)]
+    return word

@@ -1,0 +1,127 @@
+"""Reranking: the best matches again, by what a lookup of whole words cannot see.
+
+Two things are read from the texts of the candidates themselves. Parts of words: three letters in a row that
+a text shares with the query find other endings, compounds and typing errors in any language. And company:
+words that the best candidates share are likely to be about what was asked, though the query did not say them.
+Nothing else is looked at, so what is hidden has no part in it (P5).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.domain.language import is_function_word
+from tidegate.domain.rank import Statistics, idf
+from tidegate.domain.segment import Kind, grams, is_unspaced, skeleton
+from tidegate.domain.text import Query, Word
+
+RERANKED_MAX = 64
+"""How many of the best candidates are read and scored again."""
+
+TEXT_CHARS_MAX = 2_000
+"""How much of each text is read, from its beginning."""
+
+_PARTS_WEIGHT = 0.4
+_COMPANY_WEIGHT = 0.6
+_LENGTH = 0.15  # how much a long text counts for less: it holds more parts of words by chance
+_LEADERS = 8  # candidates whose company counts
+_COMPANIONS_MAX = 30
+_CONSIDERED_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a candidate's score rises by."""
+
+    parts: float = 0.0
+    company: float = 0.0
+
+
+def rerank(
+    query: Query, candidates: Sequence[tuple[float, str]], frequencies: Mapping[str, int], statistics: Statistics
+) -> list[Gain]:
+    """The gain of each candidate, in their order.
+
+    candidates: score and text (key, tags and content) of the best RERANKED_MAX, best first. frequencies,
+    statistics: as for `rank.score`. A gain depends on these arguments alone.
+    """
+    if not candidates:
+        return []
+    texts = [skeleton(text[:TEXT_CHARS_MAX]) for _, text in candidates]
+    discounts = _discounts(texts)
+    parts = [_PARTS_WEIGHT * gain for gain in _parts(query, texts, discounts)]
+    scores = [score + part for (score, _), part in zip(candidates, parts, strict=True)]
+    mass = sum(word.weight * idf(max(frequencies.get(word.terms[0], 0), 1), statistics) for word in query.words)
+    company = [_COMPANY_WEIGHT * mass * gain for gain in _company(query, texts, scores, discounts)]
+    return [Gain(part, shared) for part, shared in zip(parts, company, strict=True)]
+
+
+def _discounts(texts: Sequence[str]) -> list[float]:
+    mean = sum(map(len, texts)) / len(texts)
+    return [1 + _LENGTH * (len(text) / mean - 1) for text in texts]
+
+
+def _parts(query: Query, texts: Sequence[str], discounts: Sequence[float]) -> list[float]:
+    """The parts of query words in each text, each worth the more the fewer of the candidates have it."""
+    weights: dict[str, float] = {}
+    for word in query.words:
+        for part in _parts_of(word):
+            weights[part] = max(weights.get(part, 0.0), word.weight)
+    gains = [0.0] * len(texts)
+    for part, weight in weights.items():
+        holders = [number for number, text in enumerate(texts) if part in text]
+        worth = weight * _rarity(len(holders), len(texts))
+        for number in holders:
+            gains[number] += worth
+    return [gain / discount for gain, discount in zip(gains, discounts, strict=True)]
+
+
+def _parts_of(word: Word) -> list[str]:
+    if word.kind is Kind.GRAM:
+        return [word.text]
+    if word.kind is not Kind.WORD or word.weight < 1:
+        return []
+    bounded = f" {word.text} "
+    return [bounded[start : start + 3] for start in range(len(bounded) - 2)]
+
+
+def _company(
+    query: Query, texts: Sequence[str], scores: Sequence[float], discounts: Sequence[float]
+) -> list[float]:
+    """How much each text has, from 0 to about 1, of the words that the leading texts share."""
+    asked = {word.text for word in query.words}
+    leaders = sorted(range(len(texts)), key=lambda number: -scores[number])[:_LEADERS]
+    best, mean = scores[leaders[0]], sum(map(len, texts)) / len(texts)
+    support: dict[str, float] = {}
+    for number in leaders if best > 0 else ():
+        relevance = (scores[number] / best) ** 2 / (0.5 + 0.5 * len(texts[number]) / mean)
+        for word in _words(texts[number], asked):
+            support[word] = support.get(word, 0.0) + relevance
+    weighed: list[tuple[float, str, float, list[int]]] = []
+    for word in sorted(support, key=lambda word: (-support[word], word))[:_CONSIDERED_MAX]:
+        holders = [number for number, text in enumerate(texts) if word in text]
+        if len(holders) > 1:
+            rarity = _rarity(len(holders), len(texts))
+            weighed.append((support[word] * rarity, word, rarity, holders))
+    weighed.sort(key=lambda each: (-each[0], each[1]))
+    gains, whole = [0.0] * len(texts), 0.0
+    for weight, _, rarity, holders in weighed[:_COMPANIONS_MAX]:
+        whole += weight * rarity
+        for number in holders:
+            gains[number] += weight * rarity
+    return [gain / whole / discount if whole else 0.0 for gain, discount in zip(gains, discounts, strict=True)]
+
+
+def _words(text: str, asked: set[str]) -> dict[str, None]:
+    """The words of a text that may be company, with the spaces around them, each once."""
+    found: dict[str, None] = {}
+    for word in text.split():
+        if is_unspaced(word):
+            found |= dict.fromkeys(gram for gram in grams(word) if gram not in asked)
+        elif len(word) > 1 and word not in asked and not is_function_word(word):
+            found[f" {word} "] = None
+    return found
+
+
+def _rarity(holders: int, total: int) -> float:
+    return math.log1p((total - holders + 0.5) / (holders + 0.5))
