@@ -45,14 +45,12 @@ def before_tool(standing: Standing | None, known: bool) -> Verdict:
     return _verdict(broken, standing.taint if standing else Level.PUBLIC)
 
 
-def after_tool(
-    before: Standing, standing: Standing | None, agent: str, origins: list[tuple[str, Level | None]]
-) -> Verdict:
-    """P1, P6: each record is the caller's and may flow to the taint of the call. P4: only while the session lives."""
+def after_tool(standing: Standing | None, agent: str, origins: list[tuple[str, Level | None]]) -> Verdict:
+    """P1, P6: each record is the caller's and may flow to its taint. P4: only while the session lives."""
     broken = _not_living(standing)
     if any(owner != agent for owner, _ in origins):
         broken |= {"P1"}
-    if any(label is None or not DOWN[label] <= DOWN[before.taint] for _, label in origins):
+    if any(label is None or standing is None or not DOWN[label] <= DOWN[standing.taint] for _, label in origins):
         broken |= {"P1"}
     return _verdict(broken, standing.taint if standing else Level.PUBLIC)
 

@@ -16,6 +16,7 @@ from tidegate.core.audit import Recorder
 from tidegate.core.sessions import Sessions
 from tidegate.domain.audit import Action
 from tidegate.domain.record import Record
+from tidegate.errors import TidegateError
 from tidegate.policy.decision import Decision, Deny
 from tidegate.policy.hooks import PostToolResponse, PreToolCall
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
@@ -39,6 +40,14 @@ class Act:
     session: str
     at: datetime
     ids: Callable[[], str]
+
+
+@dataclass(slots=True)
+class Seat:
+    """A session, and where it stood when last looked at. Only a guess: nothing leaves on its word."""
+
+    id: str
+    seen: SessionRow | None
 
 
 class _UndoneError(Exception):
@@ -71,55 +80,74 @@ class Gate:
         self._tools = tools
         self._audit_reads = audit_reads
 
-    def read(self, session: str, tool: str, verb: Callable[[View], Answer[T]]) -> T:
-        """What a reading verb answers to the session. Raises: Refused, StorageError, and what the verb raises."""
-        row = self.admit(session, tool)
-        with self._provider.view(row.agent, row.taint) as view:
-            answer = verb(view)
-        if self._audit_reads:
-            self._recorder.record(row, Action.READ, tool)
-        decision = _judge(row, self._sessions.read(session), answer)  # P4: released only while the session lives
-        if isinstance(decision, Deny):
-            self._recorder.refuse(row, decision, tool)
-        return answer.value
+    def read(self, seat: Seat, tool: str, verb: Callable[[View], Answer[T]]) -> T:
+        """What a reading verb answers to the session. Raises: Refused, StorageError, and what the verb raises.
 
-    def write(self, session: str, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
-        """What a writing verb answers, once its change and entry are stored. Raises: as `read`."""
+        The verb runs where the session was last seen, which a read may do unseen; its answer, or its error, leaves
+        only if the session still stands there (P4, P13). So a read looks the session up once, after the fact.
+        """
         while True:  # each turn follows a raise or an end, of which a session has few
-            row = self.admit(session, tool)
+            row = self._admitted(seat.seen, tool)
+            try:
+                with self._provider.view(row.agent, row.taint) as view:
+                    answer = verb(view)
+            except TidegateError:
+                if self._stands(seat, row):
+                    raise
+                continue
+            if self._stands(seat, row):
+                return self._release(row, tool, answer)
+
+    def write(self, seat: Seat, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
+        """What a writing verb answers, once its change and entry are stored. Raises: as `read`."""
+        while True:  # as above
+            row = self.admit(seat, tool)
             try:
                 return self._write(row, verb)
             except _UndoneError as undone:
                 if undone.deny is not None:
                     self._recorder.refuse(row, undone.deny, tool)
 
-    def admit(self, session: str, tool: str) -> SessionRow:
-        """The session as PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
-        row = self._sessions.read(session)
+    def admit(self, seat: Seat, tool: str) -> SessionRow:
+        """The session as it stands now, as PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
+        seat.seen = self._sessions.read(seat.id)
+        return self._admitted(seat.seen, tool)
+
+    def _admitted(self, row: SessionRow | None, tool: str) -> SessionRow:
         decision = decide(PreToolCall(standing_of(row), tool, self._tools))
         if row is None or isinstance(decision, Deny):
             self._recorder.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, tool)
         return row
 
-    def note_attempt(self, session: str, tool: str, arguments: Collection[str]) -> None:
+    def note_attempt(self, seat: Seat, tool: str, arguments: Collection[str]) -> None:
         """Enter in the audit that a model tried to choose a level; it has no other effect (P2)."""
-        row = self.admit(session, tool)
+        row = self.admit(seat, tool)
         self._recorder.record(row, Action.ATTEMPT, f"{tool} {' '.join(sorted(arguments))}")
+
+    def _stands(self, seat: Seat, row: SessionRow) -> bool:
+        seat.seen = self._sessions.read(seat.id)
+        return seat.seen == row
+
+    def _release(self, row: SessionRow, tool: str, answer: Answer[T]) -> T:
+        if self._audit_reads:
+            self._recorder.record(row, Action.READ, tool)
+        decision = _judge(row, answer)
+        if isinstance(decision, Deny):
+            self._recorder.refuse(row, decision, tool)
+        return answer.value
 
     def _write(self, row: SessionRow, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
         act = Act(row.id, self._clock(), self._ids)
         with self._provider.writable_view(row.agent, row.taint) as view, view.own.transaction():
             answer = verb(view, act)
-            current = self._sessions.read(row.id)  # P4: again, inside the transaction that it classifies
-            if current != row:
+            if self._sessions.read(row.id) != row:  # P4: again, inside the transaction that it classifies
                 raise _UndoneError(None)
-            decision = _judge(row, current, answer)
+            decision = _judge(row, answer)
             if isinstance(decision, Deny):
                 raise _UndoneError(decision)
         return answer.value
 
 
-def _judge(row: SessionRow, current: SessionRow | None, answer: Answer[T]) -> Decision:
-    """POST_TOOL_RESPONSE: the answer, against the taint of the call and the session as it is now."""
-    origins = [(record.agent, record.level) for record in answer.records]
-    return decide(PostToolResponse(row.standing, standing_of(current), row.agent, origins))
+def _judge(row: SessionRow, answer: Answer[T]) -> Decision:
+    """POST_TOOL_RESPONSE: every record that the answer drew on, against the session as it stands now."""
+    return decide(PostToolResponse(row.standing, row.agent, [(each.agent, each.level) for each in answer.records]))

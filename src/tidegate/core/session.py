@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from tidegate.core import memory
-from tidegate.core.gate import Gate
+from tidegate.core.gate import Gate, Seat
 from tidegate.core.sessions import Sessions
 from tidegate.domain.arguments import check_content, check_key, check_number, check_query, check_tag, check_tags
 from tidegate.domain.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
@@ -22,9 +22,9 @@ from tidegate.storage.base import SessionRow
 class SessionMemory:
     """The five verbs of one session. Everything goes through the gate."""
 
-    def __init__(self, gate: Gate, session: str, limits: Limits, origin: Origin) -> None:
+    def __init__(self, gate: Gate, seat: Seat, limits: Limits, origin: Origin) -> None:
         self._gate = gate
-        self._session = session
+        self._seat = seat
         self._limits = limits
         self._origin = origin
 
@@ -39,7 +39,7 @@ class SessionMemory:
     def save_many(self, items: Iterable[tuple[str, str, Iterable[str] | str | None]]) -> list[Saved]:
         """What was stored, in the order given; all of it in one transaction, or nothing. Raises: as `save`."""
         checked = [self._item(*item) for item in items]
-        return self._gate.write(self._session, "memory_save", partial(memory.save, items=checked))
+        return self._gate.write(self._seat, "memory_save", partial(memory.save, items=checked))
 
     def get(self, key: str) -> Memory | None:
         """The highest visible variant, content whole; None alike for what is hidden, deleted or never was.
@@ -47,7 +47,7 @@ class SessionMemory:
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
         """
         key = check_key(key, self._limits)
-        return self._gate.read(self._session, "memory_get", partial(memory.get, key=key))
+        return self._gate.read(self._seat, "memory_get", partial(memory.get, key=key))
 
     def search(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> list[Hit]:
         """Visible memories that match, best first. As `find`, without the word on completeness."""
@@ -64,11 +64,11 @@ class SessionMemory:
         query = check_query(query, self._limits)
         most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
         verb = partial(memory.search, query=analyse_query(query), echoed=query, max_results=most)
-        return self._gate.read(self._session, "memory_search", verb)
+        return self._gate.read(self._seat, "memory_search", verb)
 
     def list(self, tag: str | None = None) -> Listing:
         """All visible memories in key order; with `tag`, those whose visible variant carries it. See `Listing`."""
-        return Listing(self._gate, self._session, check_tag(tag, self._limits))
+        return Listing(self._gate, self._seat, check_tag(tag, self._limits))
 
     def delete(self, key: str) -> Deleted:
         """What was hidden at the session's own level, and which lower variant shows again.
@@ -77,7 +77,7 @@ class SessionMemory:
         Refused, StorageError.
         """
         key = check_key(key, self._limits)
-        return self._gate.write(self._session, "memory_delete", partial(memory.delete, key=key))
+        return self._gate.write(self._seat, "memory_delete", partial(memory.delete, key=key))
 
     def _item(self, key: str, content: str, tags: Iterable[str] | str | None = None) -> memory.Item:
         key, content = check_key(key, self._limits), check_content(content, self._limits)
@@ -89,9 +89,9 @@ class SessionMemory:
 class Listing:
     """Memories in key order: iterate for all of them, or take them page by page."""
 
-    def __init__(self, gate: Gate, session: str, tag: str | None) -> None:
+    def __init__(self, gate: Gate, seat: Seat, tag: str | None) -> None:
         self._gate = gate
-        self._session = session
+        self._seat = seat
         self._tag = tag
 
     def page(self, limit: int | None = PAGE_DEFAULT, cursor: str | None = None) -> Page:
@@ -102,7 +102,7 @@ class Listing:
         """
         most = check_number("limit", limit, default=PAGE_DEFAULT, most=PAGE_MAX)
         verb = partial(memory.page, tag=self._tag, limit=most, cursor=cursor)
-        return self._gate.read(self._session, "memory_list", verb)
+        return self._gate.read(self._seat, "memory_list", verb)
 
     def __iter__(self) -> Iterator[Memory]:
         """Every memory, read page by page. Raises: as `page`, and when the taint rises meanwhile."""
@@ -135,7 +135,8 @@ class Session:
         self.id = row.id
         self.agent = row.agent
         self.name = row.name
-        self.memory = SessionMemory(gate, row.id, limits, origin)
+        self._seat = Seat(row.id, row)
+        self.memory = SessionMemory(gate, self._seat, limits, origin)
         self.limits = limits
         self._gate = gate
         self._sessions = sessions
@@ -157,10 +158,10 @@ class Session:
         arguments: as the model sent them. Those that try to choose a level are taken out, and audited (P2).
         Raises: InvalidArgument, LimitExceeded, NotFound, Refused, StorageError.
         """
-        self._gate.admit(self.id, name)
+        self._gate.admit(self._seat, name)
         kept, attempted = split_level_arguments(arguments or {})
         if attempted:
-            self._gate.note_attempt(self.id, name, attempted)
+            self._gate.note_attempt(self._seat, name, attempted)
         return self._toolset[name].run(self, kept)
 
     def raise_taint(self, level: Level, *, reason: str = "") -> Level:

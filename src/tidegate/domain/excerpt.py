@@ -13,6 +13,7 @@ LOOK_AHEAD = EXCERPT_CHARS_MAX + 1
 """How many code points of a content are enough to make its excerpt."""
 
 _FIELDS_BYTES = 256  # names, punctuation, level, origin, time and score of one memory in an answer
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _ENVELOPE_BYTES = 4096  # the rest of an answer: its own names and a cursor
 
 
@@ -38,9 +39,10 @@ class AnswerSize:
 
     def takes(self, memory: Memory) -> bool:
         """Whether the memory still fits; if so, it is counted."""
-        self._left -= _FIELDS_BYTES + _json_bytes([memory.key, memory.content, memory.tags])
+        self._left -= _FIELDS_BYTES + _json_bytes(memory.key) + _json_bytes(memory.content)
+        self._left -= sum(_json_bytes(tag) + 2 for tag in memory.tags)
         return self._left >= 0
 
 
-def _json_bytes(value: object) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode())
+def _json_bytes(text: str) -> int:
+    return len(_encode(text).encode())

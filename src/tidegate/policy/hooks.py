@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tidegate.policy.levels import Level
+from tidegate.policy.servers import ServerEvent
 from tidegate.policy.taint import Standing
 
 LEVEL_ARGUMENTS = frozenset({"classification", "level", "taint", "security_level", "sensitivity"})
@@ -25,7 +26,6 @@ class PreToolCall:
 class PostToolResponse:
     """POST_TOOL_RESPONSE: before a result leaves. `origins` holds the agent and label of each record in it."""
 
-    before: Standing
     standing: Standing | None
     agent: str
     origins: Collection[tuple[str, Level | None]]
@@ -64,7 +64,7 @@ class CeilingChange:
     ceiling: Level
 
 
-Event = PreToolCall | PostToolResponse | TaintRaise | SessionUse | SessionOpen | CeilingChange
+Event = PreToolCall | PostToolResponse | TaintRaise | SessionUse | SessionOpen | CeilingChange | ServerEvent
 
 
 def split_level_arguments(arguments: Mapping[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:

@@ -21,6 +21,9 @@ class Level(IntEnum):
         return self.name
 
 
+_BY_NAME = {level.name: level for level in Level}
+
+
 def read_label(label: object) -> Level | None:
     """The level that a stored label names exactly; None for anything else, which nobody may read (P17)."""
-    return Level.__members__.get(label) if isinstance(label, str) else None
+    return _BY_NAME.get(label) if isinstance(label, str) else None

@@ -12,6 +12,7 @@ from tidegate.policy.hooks import (
     SessionUse,
     TaintRaise,
 )
+from tidegate.policy.servers import ServerCall, ServerEvent, ServerResult, ServerSend, judge
 from tidegate.policy.taint import Standing
 
 CHILD_DEPTH_MAX = 4
@@ -37,6 +38,8 @@ def decide(event: Event) -> Decision:
             return _open(event)
         case CeilingChange():
             return _ceiling(event)
+        case ServerCall() | ServerSend() | ServerResult():
+            return _server(event)
         case _:
             return Deny("P17", "refused: unknown event")
 
@@ -61,8 +64,7 @@ def _after_tool(event: PostToolResponse) -> Decision:
     if isinstance(standing, Deny):
         return standing  # P4: a result is released only while the session lives.
     for agent, level in event.origins:
-        # P1, P6: judged by the taint of the call, which the live taint can only exceed.
-        if level is None or agent != event.agent or not level.can_flow_to(event.before.taint):
+        if level is None or agent != event.agent or not level.can_flow_to(standing.taint):  # P1, P6
             return _LEAVING
     return Allow(standing.taint)
 
@@ -92,6 +94,11 @@ def _open(event: SessionOpen) -> Decision:
             return Deny("P15", "a child's ceiling cannot be above its parent's")
         level = max(level, parent.taint)  # P15: a child starts at or above its parent's taint.
     return Allow(level) if level.can_flow_to(event.ceiling) else _CEILING
+
+
+def _server(event: ServerEvent) -> Decision:
+    standing = _living(event.standing)
+    return standing if isinstance(standing, Deny) else judge(event, standing)
 
 
 def _ceiling(event: CeilingChange) -> Decision:

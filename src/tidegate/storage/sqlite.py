@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +25,9 @@ from tidegate.storage.sqlite_files import HomeFiles, open_compartment
 VIEWS_MAX = 32
 """Views in use at once, and as many kept open for later: at most 4 files, 12 descriptors each. More calls wait."""
 
+CHECK_SECONDS = 0.5
+"""How long a view may be used again before it is checked that its files still bear their names. Writes are always."""
+
 _Place = tuple[str, Level]
 
 
@@ -31,24 +35,31 @@ class SqliteProvider(StorageProvider):
     """A home on disk. Safe to share between threads and, each with its own, between processes."""
 
     def __init__(
-        self, home: Path, *, durability: Literal["normal", "full"] = "normal", secret: bytes | None = None
+        self,
+        home: Path,
+        *,
+        durability: Literal["normal", "full"] = "normal",
+        secret: bytes | None = None,
+        filesystem: Callable[[Path], str | None] = filesystem_of,
     ) -> None:
+        _require_coherent(filesystem(home))
         self._files = HomeFiles(home)
         self._synchronous = durability.upper()
-        self._secret = secret
+        self.audit_secret = secret
         self._locks: defaultdict[_Place, threading.Lock] = defaultdict(threading.Lock)
         self._pool = _Pool(self._open)
+        self._known: set[str] = set()
         self.control = SqliteControlStore(self._files)
 
     def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
-        if not self._pool.holds((agent, taint)) and not self._files.has_compartments(agent):
+        if not self._pool.holds((agent, taint)) and not self._has_compartments(agent):
             return nullcontext(View(tuple(InMemoryCompartment(agent, level, None) for level in _visible(taint))))
         return _Lease(self._pool, (agent, taint))
 
     def writable_view(self, agent: str, taint: Level) -> AbstractContextManager[WritableView]:
-        if not self._files.has_compartments(agent):
+        if not self._pool.holds((agent, taint)) and not self._has_compartments(agent):
             self._files.make_compartments(agent)
-        return _Lease(self._pool, (agent, taint))
+        return _Lease(self._pool, (agent, taint), writing=True)
 
     def agents(self) -> list[str]:
         return self._files.agents()
@@ -57,8 +68,18 @@ class SqliteProvider(StorageProvider):
         self._pool.close()
         self.control.close()
 
+    def _has_compartments(self, agent: str) -> bool:
+        """Whether the agent's files are there. Raises: StorageError when they were: a loss is not made good by new ones."""
+        if self._files.has_compartments(agent):
+            self._known.add(agent)
+            return True
+        if agent in self._known or not all(row.ended for row in self.control.sessions(agent)):
+            raise StorageError("the files of this agent are missing; run `tidegate doctor`")
+        return False
+
     def _open(self, place: _Place) -> _Opened:
         agent, taint = place
+        files = tuple(FileIdentity.of(self._files.compartment(agent, level)) for level in _visible(taint))
         opened: list[SqliteCompartment] = []
         try:
             for level in _visible(taint):
@@ -67,14 +88,14 @@ class SqliteProvider(StorageProvider):
             for compartment in opened:
                 compartment.close()
             raise
-        return _Opened(WritableView(tuple(opened), opened[0]), tuple(opened))
+        return _Opened(WritableView(tuple(opened), opened[0]), tuple(opened), files, time.monotonic())
 
     def _compartment(self, agent: str, level: Level, *, writable: bool) -> SqliteCompartment:
         path = self._files.compartment(agent, level)
         connection = open_compartment(path, agent, level, writable=writable, synchronous=self._synchronous)
         lock = self._locks[agent, level]
         return SqliteCompartment(
-            connection, agent, level, lock=lock, synchronous=self._synchronous, secret=self._secret
+            connection, agent, level, lock=lock, synchronous=self._synchronous, secret=self.audit_secret
         )
 
 
@@ -83,16 +104,41 @@ def _visible(taint: Level) -> tuple[Level, ...]:
     return tuple(level for level in reversed(Level) if level.can_flow_to(taint))
 
 
-@dataclass(frozen=True, slots=True)
+def _require_coherent(filesystem: str | None) -> None:
+    if not is_coherent(filesystem):
+        raise StorageError(f"home: lies on {filesystem}, whose locks cannot be trusted; use a local disk or PostgreSQL")
+
+
+@dataclass(slots=True)
 class _Opened:
     """The files of one view, open: its own read-write, those below it read-only."""
 
     view: WritableView
     compartments: tuple[SqliteCompartment, ...]
+    files: tuple[FileIdentity, ...]
+    checked_at: float
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it may be kept for later."""
+        return not any(compartment.sealed for compartment in self.compartments)
+
+    def still_named(self) -> bool:
+        """Whether each file bore its name when last looked at, which is not long ago."""
+        now = time.monotonic()
+        if now - self.checked_at < CHECK_SECONDS:
+            return True
+        self.checked_at = now
+        return all(file.holds() for file in self.files)
+
+    def require_own_file(self) -> None:
+        """Nothing when the file just written to still bears its name. Raises: StorageError."""
+        if not self.files[0].holds():
+            raise StorageError("a file of the store was removed while in use; the last change is lost")
 
     def close(self) -> None:
-        for compartment in self.compartments:
-            compartment.close()
+        for compartment, file in zip(self.compartments, self.files, strict=True):
+            compartment.close(named=file.holds())
 
 
 class _Pool:
@@ -120,6 +166,9 @@ class _Pool:
                     raise StorageError("the store is closed")
                 idle = self._idle.get(place)
                 opened = idle.pop() if idle else None
+            if opened is not None and not opened.still_named():
+                opened.close()
+                opened = None
             return opened or self._open_view(place)
         except BaseException:
             self._places.release()
@@ -127,7 +176,7 @@ class _Pool:
 
     def give_back(self, place: _Place, opened: _Opened, *, keep: bool) -> None:
         with self._lock:
-            surplus = opened if self._closed or not keep else self._put_away(place, opened)
+            surplus = opened if self._closed or not keep or not opened.lasting else self._put_away(place, opened)
         if surplus is not None:
             surplus.close()
         self._places.release()

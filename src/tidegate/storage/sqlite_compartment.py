@@ -11,13 +11,15 @@ from datetime import UTC, datetime, timedelta
 from tidegate.domain.audit import Action, Entry, Event, chain
 from tidegate.domain.rank import COLUMN_WEIGHTS, Match, Statistics
 from tidegate.domain.record import Draft, Kind, Origin, Record
-from tidegate.domain.text import Columns, analyse
+from tidegate.domain.text import ANALYSIS_VERSION, Columns, analyse
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Candidate, Compartment
 from tidegate.storage.sqlite_connection import Connection, Row, bounded_work, set_synchronous
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMES_END = 250_000_000_000_000_000  # in the year 9892, before the last that a datetime can name
+_ORIGINS = {origin.value: origin for origin in Origin}
 Lengths = tuple[int, int, int]
 
 _FIELDS = "key, tags, origin, version, nonce, created_at, updated_at, deleted_at"
@@ -63,6 +65,7 @@ _BURY = "UPDATE records SET deleted_at = ? WHERE id = ?"
 _TAG = "INSERT INTO tags VALUES (?, ?, ?)"
 _UNTAG = "DELETE FROM tags WHERE kind = ? AND tag = ? AND key = ?"
 _INSERT_TERMS = "INSERT INTO terms (rowid, key, tags, content) VALUES (?, ?, ?, ?)"
+_IS_INDEXED = "SELECT 1 FROM terms_docsize WHERE id = ?"
 _DELETE_TERMS = "DELETE FROM terms WHERE rowid = ?"
 _APPEND = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _COUNT_UP = "INSERT INTO frequencies VALUES (?, 1) ON CONFLICT (term) DO UPDATE SET documents = documents + 1"
@@ -88,6 +91,7 @@ class SqliteCompartment(Compartment):
     ) -> None:
         self.agent = agent
         self.level = level
+        self._label = level.name
         self._db = connection
         self._lock = lock
         self._synchronous = synchronous
@@ -105,21 +109,21 @@ class SqliteCompartment(Compartment):
 
     def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
         if chars_max is None:
-            rows = self._db.execute(_READ, (kind, key, self.level.name))
+            rows = self._db.execute(_READ, (kind, key, self._label))
         else:
-            rows = self._db.execute(_READ_SHORT, (chars_max, kind, key, self.level.name))
+            rows = self._db.execute(_READ_SHORT, (chars_max, kind, key, self._label))
         for row in rows:
             return self._record(kind, row)
         return None
 
     def has_live(self, kind: Kind, key: str) -> bool:
-        return self._db.execute(_HAS_LIVE, (kind, key, self.level.name)).fetchone() is not None
+        return self._db.execute(_HAS_LIVE, (kind, key, self._label)).fetchone() is not None
 
     def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
         if tag is None:
-            rows = self._db.execute(_PAGE, (chars_max, kind, after, self.level.name, limit))
+            rows = self._db.execute(_PAGE, (chars_max, kind, after, self._label, limit))
         else:
-            rows = self._db.execute(_PAGE_OF_TAG, (chars_max, kind, tag, after, self.level.name, limit))
+            rows = self._db.execute(_PAGE_OF_TAG, (chars_max, kind, tag, after, self._label, limit))
         return [self._record(kind, row) for row in rows]
 
     def statistics(self) -> Statistics:
@@ -134,8 +138,11 @@ class SqliteCompartment(Compartment):
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
         expression = " OR ".join(f'"{term}"' for term in terms)
         with bounded_work(self._db):
-            for key, updated_at, *lengths, tally in self._db.execute(_CANDIDATES, (expression, self.level.name)):
+            for key, updated_at, *lengths, tally in self._db.execute(_CANDIDATES, (expression, self._label)):
                 yield Candidate(key, _time(updated_at), Match(_counts(terms, tally), tuple(lengths)))
+
+    def index_whole(self) -> bool:
+        return self._analysis() == ANALYSIS_VERSION
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         return map(_entry, self._db.execute(f"{_ENTRIES} WHERE sequence > ? ORDER BY sequence", (after,)))
@@ -173,12 +180,12 @@ class SqliteCompartment(Compartment):
             set_synchronous(self._db, self._synchronous)
 
     def put(self, draft: Draft, columns: Columns | None) -> None:
-        lengths = _lengths(columns)
+        lengths = lengths_of(columns)
         version = (draft.version, draft.content, json.dumps(draft.tags, ensure_ascii=False), draft.origin, draft.nonce)
-        times = (_stamp(draft.created_at), _stamp(draft.updated_at))
+        times = (stamp(draft.created_at), stamp(draft.updated_at))
         row = self._withdraw(draft.kind, draft.key)
         if row is None:
-            self._db.execute(_INSERT, (draft.kind, draft.key, self.level.name, *version, *times, *lengths))
+            self._db.execute(_INSERT, (draft.kind, draft.key, self._label, *version, *times, *lengths))
             row = self._db.last_insert_rowid()
         else:
             self._db.execute(_KEEP_VERSION, (row,))
@@ -188,16 +195,16 @@ class SqliteCompartment(Compartment):
             self._index(row, columns, lengths)
 
     def touch(self, kind: Kind, key: str, updated_at: datetime) -> None:
-        self._db.execute(_TOUCH, (_stamp(updated_at), kind, key))
+        self._db.execute(_TOUCH, (stamp(updated_at), kind, key))
 
     def bury(self, kind: Kind, key: str, deleted_at: datetime) -> None:
         row = self._withdraw(kind, key)
-        self._db.execute(_BURY, (_stamp(deleted_at), row))
+        self._db.execute(_BURY, (stamp(deleted_at), row))
 
     def append(self, event: Event) -> None:
         entry = chain(event, self.last_entry(), self._secret)
         fields = (event.session, event.action, event.detail, event.commitment, entry.previous, entry.hash)
-        self._db.execute(_APPEND, (entry.sequence, _stamp(event.at), *fields))
+        self._db.execute(_APPEND, (entry.sequence, stamp(event.at), *fields))
 
     def _withdraw(self, kind: Kind, key: str) -> int | None:
         """Take the live record under a key, if any, out of tags, index and statistics; the row's id."""
@@ -205,14 +212,19 @@ class SqliteCompartment(Compartment):
         if found is None:
             return None
         row, level, deleted_at, content, tags, *lengths = found
-        if level != self.level.name:  # P17: never written over, never read
+        if level != self._label:  # P17: never written over, never read
             raise StorageError("key: holds data of an unknown level; run `tidegate doctor`")
         if deleted_at is None:
             self._db.executemany(_UNTAG, [(kind, tag, key) for tag in json.loads(tags)])
-            if kind is Kind.MEMORY:
+            if kind is Kind.MEMORY and self._db.execute(_IS_INDEXED, (row,)).fetchone():  # not so while it is rebuilt
                 # The index holds no text, so its terms are made again; they are of the same analysis as it is.
                 self._unindex(row, analyse(key, json.loads(tags), content), lengths)
         return int(row)
+
+    def _analysis(self) -> int:
+        """The version of the text analysis behind the index; below zero while it is being made."""
+        rows = self._db.execute("SELECT analysis FROM compartment").fetchall()
+        return int(rows[0][0]) if rows else 0
 
     def _index(self, row: int, columns: Columns, lengths: Lengths) -> None:
         texts = (" ".join(columns.key), " ".join(columns.tags), " ".join(columns.content))
@@ -232,7 +244,7 @@ class SqliteCompartment(Compartment):
             key=key,
             content=content,
             tags=tuple(json.loads(tags)) if tags != "[]" else (),
-            origin=Origin(origin),
+            origin=_ORIGINS[origin],
             version=version,
             nonce=nonce,
             created_at=_time(created_at),
@@ -243,7 +255,8 @@ class SqliteCompartment(Compartment):
         )
 
 
-def _lengths(columns: Columns | None) -> Lengths:
+def lengths_of(columns: Columns | None) -> Lengths:
+    """The number of terms by column."""
     return (len(columns.key), len(columns.tags), len(columns.content)) if columns else (0, 0, 0)
 
 
@@ -260,10 +273,13 @@ def _counts(terms: Sequence[str], tally: bytes) -> dict[str, tuple[int, int, int
 
 def _entry(row: Row) -> Entry:
     sequence, at, session, action, detail, commitment, previous, digest = row
+    if not 0 <= at < _TIMES_END:
+        at = 0  # whoever wrote that has broken the chain there, and `verify` must be able to say so
     return Entry(sequence, Event(_time(at), session, Action(action), detail, commitment), previous, digest)
 
 
-def _stamp(time: datetime) -> int:
+def stamp(time: datetime) -> int:
+    """Whole microseconds since 1970, as the file keeps times."""
     since = time - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
