@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import queue
@@ -11,8 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, cast
 
 from tidegate.core.session import Session
 from tidegate.surfaces import protocol, stdio
@@ -90,22 +90,24 @@ class Peer:
 class ServerProcess(Peer):
     """`tidegate mcp` in a process of its own."""
 
-    def __init__(self, arguments: Sequence[str | Path], environ: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environ: dict[str, str] | None = None, *, answers: int = subprocess.PIPE
+    ) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tidegate", "mcp", *arguments],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=answers,
             stderr=subprocess.PIPE,
             env=environ,
         )
-        super().__init__(self.process.stdin, self.process.stdout)  # type: ignore[arg-type]
+        super().__init__(cast(BinaryIO, self.process.stdin), cast(BinaryIO, self.process.stdout or io.BytesIO()))
 
     def end(self) -> tuple[int, str]:
         """Close its input if it is open, and wait for it: exit code, and what it wrote to standard error."""
         with suppress(BrokenPipeError):
             self.close_input()
         code = self.process.wait(PATIENCE_SECONDS)
-        with self.process.stderr as errors:  # type: ignore[union-attr]
+        with cast(BinaryIO, self.process.stderr) as errors:
             return code, errors.read().decode()
 
     def __enter__(self) -> Self:
@@ -114,8 +116,11 @@ class ServerProcess(Peer):
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.end() if not self.process.stderr.closed else None  # type: ignore[union-attr]
-        self.process.stdout.close()  # type: ignore[union-attr]
+            self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            with suppress(BrokenPipeError):
+                if stream is not None:
+                    stream.close()
 
 
 @contextmanager

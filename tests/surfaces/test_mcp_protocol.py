@@ -279,7 +279,7 @@ def test_what_was_sent_before_the_input_ended_is_answered(session: Session, monk
 
 
 def test_more_requests_than_are_read_ahead_are_all_answered(peer: Peer) -> None:
-    count = protocol.IN_FLIGHT_MAX + 100
+    count = protocol.READ_AHEAD_MAX + 100
     sent = [peer.send("ping") for _ in range(count)]
     assert sorted(peer.receive()["id"] for _ in range(count)) == sent
 

@@ -6,19 +6,19 @@ not offered, so there is nothing in them to gate.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from contextlib import suppress
 from importlib.metadata import version
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import mcp_types as types
-from anyio import from_thread, to_thread
-from anyio.lowlevel import EventLoopToken, current_token
+from anyio import to_thread
 from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tidegate.core.session import Session
     from tidegate.tools.tool import Tool
 
-IN_FLIGHT_MAX = 1024
-"""Requests that are read ahead of their answers; then the client waits."""
+READ_AHEAD_MAX = 1024
+"""How many lines are read ahead of their answers; then the client waits."""
 
 DRAIN_SECONDS = 3.0
 """How long what was read may still be answered, once the input has ended or a signal came."""
@@ -86,15 +86,19 @@ class Connection:
         self.ending = anyio.Event()
         self._server = server
         self._wire = wire
-        self._slots = anyio.Semaphore(IN_FLIGHT_MAX)
+        self._lines, self._from_wire = anyio.create_memory_object_stream[dict[str, Any] | stdio.Fault](inf)
         self._to_server, self._from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._to_client, self._from_server = anyio.create_memory_object_stream[SessionMessage](0)
+        self._room = threading.Semaphore(READ_AHEAD_MAX)
+        self._unsettled = 0
+        self._all_settled = anyio.Event()
 
     async def run(self, *, at_end: Callable[[], None]) -> None:
         """Serve until the input ends or `ending` is set. at_end: called as soon as that happens."""
         # Not one of anyio's workers: those are waited for at exit, and this one may wait for the client for ever.
-        threading.Thread(target=self._read, args=(current_token(),), daemon=True).start()
+        threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._forward)
             tasks.start_soon(self._write)
             tasks.start_soon(self._end, at_end)
             await self._server.run(
@@ -105,47 +109,58 @@ class Connection:
         await self.ending.wait()
         at_end()
         with anyio.move_on_after(DRAIN_SECONDS):
-            for _ in range(IN_FLIGHT_MAX):  # all of them: then nothing is unanswered
-                await self._slots.acquire()
-        await self._to_server.aclose()
-        await self._to_client.aclose()
+            if self._unsettled:
+                await self._all_settled.wait()
+        for stream in (self._lines, self._to_server, self._to_client):
+            await stream.aclose()
 
-    def _read(self, token: EventLoopToken) -> None:
-        over = (anyio.RunFinishedError, anyio.ClosedResourceError, anyio.BrokenResourceError, CancelledError, OSError)
-        with suppress(*over):
+    # In the thread that reads
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        with suppress(OSError, RuntimeError):  # RuntimeError: the loop is closed, so all is over
             for line in stdio.read(self._wire.incoming):
-                from_thread.run(self._accept, line, token=token)
-        with suppress(*over):
-            from_thread.run_sync(self.ending.set, token=token)
+                self._room.acquire()
+                loop.call_soon_threadsafe(self._arrive, line)
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(self.ending.set)
 
-    async def _accept(self, line: dict[str, Any] | stdio.Fault) -> None:
-        message = line if isinstance(line, stdio.Fault) else _message(line)
-        if isinstance(message, types.JSONRPCRequest | stdio.Fault) and message.id is not None:
-            await self._slots.acquire()  # until it is settled: answered, or cancelled
-        if isinstance(message, stdio.Fault):
-            await self._to_client.send(SessionMessage(_refusal(message)))
-        elif isinstance(message, types.JSONRPCRequest):
-            cancelled = ServerMessageMetadata(on_request_unanswered=self._settle)
-            await self._to_server.send(SessionMessage(message, cancelled))
-        else:
-            await self._to_server.send(SessionMessage(message))
+    # In the loop
+
+    def _arrive(self, line: dict[str, Any] | stdio.Fault) -> None:
+        if not self.ending.is_set():
+            self._unsettled += 1
+            self._lines.send_nowait(line)
+
+    async def _settle(self) -> None:
+        """One line less that waits for its answer: it has one, or needs none."""
+        self._room.release()
+        self._unsettled -= 1
+        if self._unsettled == 0 and self.ending.is_set():
+            self._all_settled.set()
+
+    async def _forward(self) -> None:
+        async with self._from_wire:
+            async for line in self._from_wire:
+                message = line if isinstance(line, stdio.Fault) else _message(line)
+                if isinstance(message, stdio.Fault):
+                    await self._to_client.send(SessionMessage(_refusal(message)))
+                elif isinstance(message, types.JSONRPCRequest):
+                    cancelled = ServerMessageMetadata(on_request_unanswered=self._settle)
+                    await self._to_server.send(SessionMessage(message, cancelled))
+                else:
+                    await self._to_server.send(SessionMessage(message))
+                    await self._settle()
 
     async def _write(self) -> None:
         async with self._from_server:
             async for each in self._from_server:
-                await self._write_one(each.message)
-
-    async def _write_one(self, message: types.JSONRPCMessage) -> None:
-        line = stdio.encode(message.model_dump(by_alias=True, exclude_unset=True))
-        try:
-            await to_thread.run_sync(stdio.write, self._wire.outgoing, line)
-        except OSError:  # the client is gone
-            self.ending.set()
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
-            await self._settle()
-
-    async def _settle(self) -> None:
-        self._slots.release()
+                line = stdio.encode(each.message.model_dump(by_alias=True, exclude_unset=True))
+                try:
+                    await to_thread.run_sync(stdio.write, self._wire.outgoing, line)
+                except OSError:  # the client is gone
+                    self.ending.set()
+                if isinstance(each.message, types.JSONRPCResponse | types.JSONRPCError):
+                    await self._settle()
 
 
 def _message(line: dict[str, Any]) -> types.JSONRPCMessage | stdio.Fault:
