@@ -8,10 +8,13 @@ from typing import get_args
 
 import pytest
 from tests.yardstick import traces as t
-from tests.yardstick.backends import BACKENDS, Backend
+from tests.yardstick.backends import BACKENDS, Backend, SqliteBackend
 from tests.yardstick.effort import portions, story
 from tests.yardstick.generate import observed_trace
 from tests.yardstick.interference import Observer, differences, part_of
+from tests.yardstick.worlds import World
+
+from tidegate.policy.levels import Level
 
 LENGTH = 10
 EVERY_KIND = set(get_args(t.Verb)) | set(get_args(t.Act)) | {t.Restart}
@@ -36,6 +39,22 @@ def test_nothing_above_or_beside_an_observer_changes_what_it_sees(backend: Backe
 
 def told_apart(backend: Backend, observer: Observer, steps: t.Trace) -> str:
     return "\n".join(differences(backend, steps, observer))
+
+
+def files(backend: SqliteBackend, steps: t.Trace, observer: Observer) -> list[bytes]:
+    world = World(backend, agents=[observer.agent])
+    world.run(steps)
+    world.close()
+    return [backend.file(observer.agent, level) for level in Level if level.can_flow_to(observer.level)]
+
+
+def test_the_files_an_observer_may_read_are_the_same_to_the_byte() -> None:
+    backend = SqliteBackend()
+    for seed in range(100):
+        steps, observer = observed_trace(f"files {seed}", LENGTH)
+        kept = part_of(steps, observer).kept
+        assert files(backend, steps, observer) == files(backend, kept, observer), f"seed 'files {seed}'"
+    backend.close()
 
 
 def test_the_traces_take_something_away_and_leave_something_to_see() -> None:

@@ -67,7 +67,7 @@ Sight = dict[str, object]
 
 def sight(backend: Backend, steps: t.Trace, observer: Observer, watched: frozenset[int]) -> Sight:
     """Everything that the observer sees in a world that runs these steps, by name."""
-    world = World(backend)
+    world = World(backend, agents=[observer.agent])
     try:
         outcomes = world.run(steps)
         seen: Sight = {f"step {index}": masked(outcomes[index], observer.level) for index in sorted(watched)}

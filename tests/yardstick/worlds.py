@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -48,7 +48,7 @@ class Outcome:
 class World:
     """Runs steps against one provider."""
 
-    def __init__(self, backend: Backend, *, audit_reads: bool = False) -> None:
+    def __init__(self, backend: Backend, *, agents: Collection[str] = (), audit_reads: bool = False) -> None:
         self.backend = backend
         self._audit_reads = audit_reads
         self._index = 0
@@ -56,7 +56,7 @@ class World:
         self._cursors: dict[int, str | None] = {}
         self.handles: dict[t.Seat, Session] = {}
         self.session_ids: dict[t.Seat, str] = {}
-        backend.erase()
+        backend.erase(agents)
         self.store = self._open()
 
     def run(self, steps: t.Trace) -> dict[int, Outcome]:

@@ -16,11 +16,12 @@ from typing import Literal
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import StorageProvider, View, WritableView
+from tidegate.storage.filesystems import filesystem_of, is_coherent
 from tidegate.storage.inmemory import InMemoryCompartment
 from tidegate.storage.sqlite_compartment import SqliteCompartment
-from tidegate.storage.sqlite_connection import DriverError, storage_error
+from tidegate.storage.sqlite_connection import DriverError, damaged, storage_error
 from tidegate.storage.sqlite_control import SqliteControlStore
-from tidegate.storage.sqlite_files import HomeFiles, open_compartment
+from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_compartment
 
 VIEWS_MAX = 32
 """Views in use at once, and as many kept open for later: at most 4 files, 12 descriptors each. More calls wait."""
@@ -69,7 +70,7 @@ class SqliteProvider(StorageProvider):
         self.control.close()
 
     def _has_compartments(self, agent: str) -> bool:
-        """Whether the agent's files are there. Raises: StorageError when they were: a loss is not made good by new ones."""
+        """Whether the agent has files. Raises: StorageError when it had: a loss is not made good by new ones."""
         if self._files.has_compartments(agent):
             self._known.add(agent)
             return True
@@ -88,7 +89,8 @@ class SqliteProvider(StorageProvider):
             for compartment in opened:
                 compartment.close()
             raise
-        return _Opened(WritableView(tuple(opened), opened[0]), tuple(opened), files, time.monotonic())
+        log = FileIdentity.of_log(files[0].path)
+        return _Opened(WritableView(tuple(opened), opened[0]), tuple(opened), files, log, time.monotonic())
 
     def _compartment(self, agent: str, level: Level, *, writable: bool) -> SqliteCompartment:
         path = self._files.compartment(agent, level)
@@ -116,6 +118,7 @@ class _Opened:
     view: WritableView
     compartments: tuple[SqliteCompartment, ...]
     files: tuple[FileIdentity, ...]
+    log: FileIdentity | None
     checked_at: float
 
     @property
@@ -131,10 +134,9 @@ class _Opened:
         self.checked_at = now
         return all(file.holds() for file in self.files)
 
-    def require_own_file(self) -> None:
-        """Nothing when the file just written to still bears its name. Raises: StorageError."""
-        if not self.files[0].holds():
-            raise StorageError("a file of the store was removed while in use; the last change is lost")
+    def own_file_named(self) -> bool:
+        """Whether the file that was just written to, and its log, still bear their names."""
+        return self.files[0].holds() and (self.log is None or self.log.holds())
 
     def close(self) -> None:
         for compartment, file in zip(self.compartments, self.files, strict=True):
@@ -201,11 +203,12 @@ class _Pool:
 class _Lease(AbstractContextManager[WritableView]):
     """A view for the length of one call. What the driver raises meanwhile leaves as a `StorageError`."""
 
-    __slots__ = ("_opened", "_place", "_pool")
+    __slots__ = ("_opened", "_place", "_pool", "_writing")
 
-    def __init__(self, pool: _Pool, place: _Place) -> None:
+    def __init__(self, pool: _Pool, place: _Place, *, writing: bool = False) -> None:
         self._pool = pool
         self._place = place
+        self._writing = writing
 
     def __enter__(self) -> WritableView:
         self._opened = self._pool.take(self._place)
@@ -214,7 +217,12 @@ class _Lease(AbstractContextManager[WritableView]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        failed = isinstance(error, DriverError)
-        self._pool.give_back(self._place, self._opened, keep=not failed)
+        lost = self._writing and error is None and not self._opened.own_file_named()
+        failed = isinstance(error, DriverError | UnicodeDecodeError)
+        self._pool.give_back(self._place, self._opened, keep=not (failed or lost))
+        if lost:
+            raise StorageError("a file of the store was removed while in use, and the last change with it")
         if isinstance(error, DriverError):
             raise storage_error(error) from None
+        if isinstance(error, UnicodeDecodeError):  # bytes in the file that are not text
+            raise damaged() from None

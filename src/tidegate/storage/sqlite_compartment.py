@@ -15,7 +15,7 @@ from tidegate.domain.text import ANALYSIS_VERSION, Columns, analyse
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Candidate, Compartment
-from tidegate.storage.sqlite_connection import Connection, Row, bounded_work, set_synchronous
+from tidegate.storage.sqlite_connection import Connection, Row, abandon, bounded_work, is_sealed, set_synchronous
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES_END = 250_000_000_000_000_000  # in the year 9892, before the last that a datetime can name
@@ -151,9 +151,17 @@ class SqliteCompartment(Compartment):
         row = self._db.execute(f"{_ENTRIES} ORDER BY sequence DESC LIMIT 1").fetchone()
         return row and _entry(row)
 
-    def close(self) -> None:
-        """Give back the file."""
-        self._db.close()
+    @property
+    def sealed(self) -> bool:
+        """Whether the file was opened as one that nobody can change."""
+        return is_sealed(self._db)
+
+    def close(self, *, named: bool = True) -> None:
+        """Give back the file. named: whether it still bears its name; if not, what bears it now is left alone."""
+        if named:
+            self._db.close()
+        else:
+            abandon(self._db)
 
     # Writing
 

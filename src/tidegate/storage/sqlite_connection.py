@@ -26,14 +26,15 @@ BUSY_TIMEOUT_MS = 10_000
 SEARCH_STEPS_MAX = 20_000_000
 _STEPS_PER_CHECK = 100_000
 
+_DAMAGED = "the store is damaged; run `tidegate doctor`"
 _ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
     (apsw.BusyError, "the store is busy; try again"),
     (apsw.LockedError, "the store is busy; try again"),
     (apsw.ReadOnlyError, "the store is read-only; nothing was changed"),
     (apsw.FullError, "the disk is full; nothing was changed"),
     (apsw.IOError, "the disk failed; nothing was changed"),
-    (apsw.CorruptError, "the store is damaged; run `tidegate doctor`"),
-    (apsw.NotADBError, "the store is damaged; run `tidegate doctor`"),
+    (apsw.CorruptError, _DAMAGED),
+    (apsw.NotADBError, _DAMAGED),
     (apsw.CantOpenError, "the store cannot be opened; run `tidegate doctor`"),
 )
 _READING = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_TRANSACTION})
@@ -48,6 +49,11 @@ def storage_error(error: apsw.Error) -> StorageError:
     """The error a caller may see: no engine text, no SQL, no path (P12)."""
     advice = (text for kind, text in _ADVICE if isinstance(error, kind))
     return StorageError(next(advice, "the store failed; nothing was changed"))
+
+
+def damaged() -> StorageError:
+    """For what is in a file and cannot have been written by this program."""
+    return StorageError(_DAMAGED)
 
 
 @contextmanager

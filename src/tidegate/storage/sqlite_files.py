@@ -13,7 +13,7 @@ from typing import Self
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite_connection import Connection, confine, create_file, driver_errors, open_file
+from tidegate.storage.sqlite_connection import Connection, confine, create_file, driver_errors, open_file, wal_of
 from tidegate.storage.sqlite_schema import COMPARTMENT, CONTROL, SCHEMA_VERSION
 
 FOLDER_MODE = 0o700
@@ -115,6 +115,16 @@ class FileIdentity:
         if found.st_size == 0:  # SQLite would take it for new, and throw its log away
             raise StorageError("the store is damaged: a file is empty; run `tidegate doctor`")
         return cls(path, found.st_dev, found.st_ino)
+
+    @classmethod
+    def of_log(cls, path: Path) -> Self | None:
+        """Of the write-ahead log beside a database that is open; None where there is none, as in a sealed folder."""
+        log = wal_of(path)
+        try:
+            found = log.stat()
+        except OSError:
+            return None
+        return cls(log, found.st_dev, found.st_ino)
 
     def holds(self) -> bool:
         """Whether it still does."""
