@@ -25,6 +25,17 @@ class Action(StrEnum):
     CEILING = "ceiling"
     RESET = "reset"
     READ = "read"
+    CALL = "call"  # of a foreign server's tool
+    RESTORE = "restore"
+    RELABEL = "relabel"
+    EXPIRE = "expire"
+    PURGE = "purge"  # one version really removed: of its text, the commitment is what remains
+    REINDEX = "reindex"
+    UNKNOWN = "unknown"  # stands for a stored word that is none of these; never written
+
+    @classmethod
+    def _missing_(cls, value: object) -> Action:
+        return cls.UNKNOWN  # whoever changed the word has broken the chain there, and `verify` must be able to say so
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,8 @@ def first_break(entries: Iterable[Entry], secret: bytes | None = None) -> int | 
     last: Entry | None = None
     for entry in entries:
         expected = chain(entry.event, last, secret)
-        if not (entry.sequence == expected.sequence and entry.previous == expected.previous and hmac.compare_digest(entry.hash, expected.hash)):
+        in_place = entry.sequence == expected.sequence and entry.previous == expected.previous
+        if not (in_place and hmac.compare_digest(entry.hash, expected.hash)):
             return expected.sequence
         last = entry
     return None

@@ -71,6 +71,10 @@ class Reading(ABC):
         """
 
     @abstractmethod
+    def index_whole(self) -> bool:
+        """Whether the index holds every live memory, as the present text analysis makes it."""
+
+    @abstractmethod
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         """The audit chain from the entry that follows sequence number `after`."""
 
@@ -104,6 +108,65 @@ class Compartment(Reading):
     @abstractmethod
     def append(self, event: Event) -> None:
         """Enter an event as the next of the audit chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionId:
+    """Which version of which record, within a compartment."""
+
+    kind: Kind
+    key: str
+    version: int
+
+
+class Archive(Compartment):
+    """One compartment as its owner's acts and its upkeep need it: every version, removal, the index anew.
+
+    Never part of a view: no verb, and so no model, can reach it.
+    """
+
+    @abstractmethod
+    def versions(self, kind: Kind, key: str) -> list[Record]:
+        """Every version kept under a key, newest first."""
+
+    @abstractmethod
+    def every_version(self) -> Iterator[Record]:
+        """Every version of every record of every kind, live, deleted or superseded, in no particular order."""
+
+    @abstractmethod
+    def dead(self, before: datetime) -> list[VersionId]:
+        """Versions that were deleted, or superseded, at or before a time. They never live again.
+
+        A version counts as superseded when the one after it was last saved.
+        """
+
+    @abstractmethod
+    def remove(self, version: VersionId) -> Record | None:
+        """Really remove a dead version, and return it; None when there is no such dead version."""
+
+    @abstractmethod
+    def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
+        """Live memories by the time of their last save, oldest first; with `tag`, those that carry it."""
+
+    @abstractmethod
+    def clear_index(self) -> None:
+        """Start the index anew, empty, for the present text analysis. It is not whole until `settle_index`."""
+
+    @abstractmethod
+    def index_started(self) -> bool:
+        """Whether the index was made, or is being made, with the present text analysis."""
+
+    @abstractmethod
+    def unindexed(self, *, limit: int) -> list[Record]:
+        """Live memories that the index does not hold."""
+
+    @abstractmethod
+    def index(self, record: Record, columns: Columns) -> None:
+        """Put a live memory into the index, unless it changed meanwhile or is already there."""
+
+    @abstractmethod
+    def settle_index(self) -> None:
+        """Declare the index whole."""
 
 
 class BudgetSpentError(Exception):
@@ -191,6 +254,20 @@ class StorageProvider(ABC):
     """Where everything is kept: compartments behind views, and the control store."""
 
     control: ControlStore
+    audit_secret: bytes | None
+    """What the audit chains are keyed with (P9)."""
+
+    @abstractmethod
+    def archive(self, agent: str, level: Level) -> AbstractContextManager[Archive]:
+        """One compartment of an agent that has compartments, for its owner's acts and its upkeep."""
+
+    @abstractmethod
+    def compact(self, agent: str, level: Level) -> bool:
+        """Let nothing of what was removed remain in any file. False when readers were in the way: run it again."""
+
+    @abstractmethod
+    def erase(self, agent: str) -> None:
+        """Remove all compartments of an agent, in whatever state they are. What is open elsewhere fails from then."""
 
     @abstractmethod
     def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:

@@ -14,9 +14,18 @@ from tidegate.domain import rank
 from tidegate.domain.audit import Entry, Event, chain
 from tidegate.domain.rank import Match, Statistics
 from tidegate.domain.record import Draft, Kind, Record
-from tidegate.domain.text import Columns
+from tidegate.domain.text import ANALYSIS_VERSION, Columns
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Candidate, Compartment, ControlStore, SessionRow, StorageProvider, View, WritableView
+from tidegate.storage.base import (
+    Archive,
+    Candidate,
+    ControlStore,
+    SessionRow,
+    StorageProvider,
+    VersionId,
+    View,
+    WritableView,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -58,10 +67,10 @@ class _Transactional:
             before = table[key]
             self._undo.append(lambda: table.__setitem__(key, before))
         else:
-            self._undo.append(lambda: table.pop(key))
+            self._undo.append(lambda: table.pop(key, None))
 
 
-class InMemoryCompartment(_Transactional, Compartment):
+class InMemoryCompartment(_Transactional, Archive):
     """Dicts: the newest version by kind and key, older versions, the index, the audit chain."""
 
     def __init__(self, agent: str, level: Level, secret: bytes | None) -> None:
@@ -73,6 +82,7 @@ class InMemoryCompartment(_Transactional, Compartment):
         self._versions: dict[tuple[Kind, str, int], Record] = {}
         self._columns: dict[str, Columns] = {}
         self._entries: dict[int, Entry] = {}
+        self._analysis: dict[str, int] = {"started": ANALYSIS_VERSION, "whole": ANALYSIS_VERSION}
 
     def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
         record = self._records.get((kind, key))
@@ -120,8 +130,10 @@ class InMemoryCompartment(_Transactional, Compartment):
     def put(self, draft: Draft, columns: Columns | None) -> None:
         fields = {name: getattr(draft, name) for name in Draft.__slots__}
         record = Record(agent=self.agent, level=self.level, **fields)
+        before = self._records.get((draft.kind, draft.key))
+        if before is not None:
+            self._set(self._versions, (draft.kind, draft.key, before.version), before)
         self._set(self._records, (draft.kind, draft.key), record)
-        self._set(self._versions, (draft.kind, draft.key, draft.version), record)
         if columns is not None:
             self._set(self._columns, draft.key, columns)
 
@@ -136,6 +148,69 @@ class InMemoryCompartment(_Transactional, Compartment):
     def append(self, event: Event) -> None:
         entry = chain(event, self.last_entry(), self._secret)
         self._set(self._entries, entry.sequence, entry)
+
+    # For the owner and the upkeep
+
+    def versions(self, kind: Kind, key: str) -> list[Record]:
+        found = [record for record in self.every_version() if (record.kind, record.key) == (kind, key)]
+        return sorted(found, key=lambda record: -record.version)
+
+    def every_version(self) -> Iterator[Record]:
+        with self._lock:
+            return iter([*self._records.values(), *self._versions.values()])
+
+    def dead(self, before: datetime) -> list[VersionId]:
+        found = (record for record in self.every_version() if self._died(record, before))
+        return [VersionId(record.kind, record.key, record.version) for record in found]
+
+    def remove(self, version: VersionId) -> Record | None:
+        name = (version.kind, version.key, version.version)
+        found = self._versions.get(name)
+        if found is not None:
+            self._remove(self._versions, name)
+            return found
+        record = self._records.get(name[:2])
+        if record is None or record.live or record.version != version.version:
+            return None
+        self._remove(self._records, name[:2])
+        return record
+
+    def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
+        live = (record for (kind, _), record in self._records.items() if kind is Kind.MEMORY and record.live)
+        carrying = (record for record in live if tag is None or tag in record.tags)
+        return sorted(carrying, key=lambda record: (record.updated_at, record.key))[:limit]
+
+    def index_whole(self) -> bool:
+        return self._analysis["whole"] == ANALYSIS_VERSION
+
+    def index_started(self) -> bool:
+        return self._analysis["started"] == ANALYSIS_VERSION
+
+    def clear_index(self) -> None:
+        for key in list(self._columns):
+            self._remove(self._columns, key)
+        self._set(self._analysis, "started", ANALYSIS_VERSION)
+        self._set(self._analysis, "whole", 0)
+
+    def unindexed(self, *, limit: int) -> list[Record]:
+        live = (record for (kind, _), record in self._records.items() if kind is Kind.MEMORY and record.live)
+        return list(itertools.islice((record for record in live if record.key not in self._columns), limit))
+
+    def index(self, record: Record, columns: Columns) -> None:
+        present = self._records.get((record.kind, record.key))
+        if present is not None and present.live and present.version == record.version:
+            self._set(self._columns, record.key, columns)
+
+    def settle_index(self) -> None:
+        self._set(self._analysis, "whole", ANALYSIS_VERSION)
+
+    def _died(self, version: Record, before: datetime) -> bool:
+        """Deleted by then, or followed by a version that was saved by then, or left behind by its key."""
+        newest = self._records.get((version.kind, version.key))
+        if newest is None or any(r.deleted_at is not None and r.deleted_at <= before for r in (version, newest)):
+            return True
+        followers = (r for r in self.versions(version.kind, version.key) if r.version > version.version)
+        return any(follower.updated_at <= before for follower in followers)
 
 
 class InMemoryControlStore(_Transactional, ControlStore):
@@ -177,7 +252,7 @@ class InMemoryProvider(StorageProvider):
 
     def __init__(self, *, secret: bytes | None = None) -> None:
         self.control = InMemoryControlStore()
-        self._secret = secret
+        self.audit_secret = secret
         self._lock = threading.Lock()
         self._compartments: dict[tuple[str, Level], InMemoryCompartment] = {}
 
@@ -190,6 +265,18 @@ class InMemoryProvider(StorageProvider):
         self._make(agent)
         visible = self._visible(agent, taint)
         yield WritableView(visible, visible[0])
+
+    @contextmanager
+    def archive(self, agent: str, level: Level) -> Iterator[Archive]:
+        yield self._compartments[agent, level]
+
+    def compact(self, agent: str, level: Level) -> bool:
+        return True  # what was removed is gone
+
+    def erase(self, agent: str) -> None:
+        with self._lock:
+            for level in Level:
+                self._compartments.pop((agent, level), None)
 
     def agents(self) -> list[str]:
         with self._lock:
@@ -207,7 +294,7 @@ class InMemoryProvider(StorageProvider):
     def _make(self, agent: str) -> None:
         with self._lock:
             for level in Level:
-                self._compartments.setdefault((agent, level), InMemoryCompartment(agent, level, self._secret))
+                self._compartments.setdefault((agent, level), InMemoryCompartment(agent, level, self.audit_secret))
 
 
 def _lengths(columns: Columns) -> tuple[int, int, int]:

@@ -6,20 +6,22 @@ import os
 import threading
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Literal, TypeVar
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import StorageProvider, View, WritableView
+from tidegate.storage.base import Archive, StorageProvider, View, WritableView
 from tidegate.storage.filesystems import filesystem_of, is_coherent
 from tidegate.storage.inmemory import InMemoryCompartment
+from tidegate.storage.sqlite_archive import SqliteArchive
+from tidegate.storage.sqlite_compaction import compact, erase
 from tidegate.storage.sqlite_compartment import SqliteCompartment
-from tidegate.storage.sqlite_connection import DriverError, damaged, storage_error
+from tidegate.storage.sqlite_connection import DriverError, damaged, driver_errors, storage_error
 from tidegate.storage.sqlite_control import SqliteControlStore
 from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_compartment
 
@@ -30,6 +32,7 @@ CHECK_SECONDS = 0.5
 """How long a view may be used again before it is checked that its files still bear their names. Writes are always."""
 
 _Place = tuple[str, Level]
+_CompartmentT = TypeVar("_CompartmentT", bound=SqliteCompartment)
 
 
 class SqliteProvider(StorageProvider):
@@ -62,6 +65,21 @@ class SqliteProvider(StorageProvider):
             self._files.make_compartments(agent)
         return _Lease(self._pool, (agent, taint), writing=True)
 
+    @contextmanager
+    def archive(self, agent: str, level: Level) -> Iterator[Archive]:
+        with driver_errors(), closing(self._compartment(agent, level, writable=True, kind=SqliteArchive)) as archive:
+            yield archive
+
+    def compact(self, agent: str, level: Level) -> bool:
+        with self._locks[agent, level]:
+            return compact(self._files.compartment(agent, level))
+
+    def erase(self, agent: str) -> None:
+        for level in reversed(Level):  # the highest first: an erasure cut short leaves the least behind
+            with self._locks[agent, level]:
+                erase(self._files.compartment(agent, level))
+        self._known.discard(agent)
+
     def agents(self) -> list[str]:
         return self._files.agents()
 
@@ -84,7 +102,7 @@ class SqliteProvider(StorageProvider):
         opened: list[SqliteCompartment] = []
         try:
             for level in _visible(taint):
-                opened.append(self._compartment(agent, level, writable=level is taint))
+                opened.append(self._compartment(agent, level, writable=level is taint, kind=SqliteCompartment))
         except BaseException:
             for compartment in opened:
                 compartment.close()
@@ -92,13 +110,11 @@ class SqliteProvider(StorageProvider):
         log = FileIdentity.of_log(files[0].path)
         return _Opened(WritableView(tuple(opened), opened[0]), tuple(opened), files, log, time.monotonic())
 
-    def _compartment(self, agent: str, level: Level, *, writable: bool) -> SqliteCompartment:
+    def _compartment(self, agent: str, level: Level, *, writable: bool, kind: type[_CompartmentT]) -> _CompartmentT:
         path = self._files.compartment(agent, level)
         connection = open_compartment(path, agent, level, writable=writable, synchronous=self._synchronous)
         lock = self._locks[agent, level]
-        return SqliteCompartment(
-            connection, agent, level, lock=lock, synchronous=self._synchronous, secret=self.audit_secret
-        )
+        return kind(connection, agent, level, lock=lock, synchronous=self._synchronous, secret=self.audit_secret)
 
 
 def _visible(taint: Level) -> tuple[Level, ...]:

@@ -51,6 +51,11 @@ def storage_error(error: apsw.Error) -> StorageError:
     return StorageError(next(advice, "the store failed; nothing was changed"))
 
 
+def is_busy(error: apsw.Error) -> bool:
+    """Whether others were in the way, so that the same may work later."""
+    return isinstance(error, apsw.BusyError | apsw.LockedError)
+
+
 def damaged() -> StorageError:
     """For what is in a file and cannot have been written by this program."""
     return StorageError(_DAMAGED)

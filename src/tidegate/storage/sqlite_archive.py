@@ -1,0 +1,110 @@
+"""A compartment's file for its owner's acts and its upkeep: every version, removal, the index anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from tidegate.domain.record import Kind, Record
+from tidegate.domain.text import ANALYSIS_VERSION, Columns
+from tidegate.storage.base import Archive, VersionId
+from tidegate.storage.sqlite_compartment import SqliteCompartment, lengths_of, stamp
+
+_VERSION = "content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at"
+_VERSIONS = f"""
+SELECT {_VERSION} FROM records WHERE kind = ?1 AND key = ?2 AND level = ?3 UNION ALL
+SELECT {_VERSION} FROM versions WHERE kind = ?1 AND key = ?2 AND level = ?3 ORDER BY version DESC
+"""
+_EVERY_VERSION = f"""
+SELECT kind, {_VERSION} FROM records WHERE level = ?1 UNION ALL SELECT kind, {_VERSION} FROM versions WHERE level = ?1
+"""
+# Times under one key never run backwards, so any later version that was saved by then will do.
+_DEAD = """
+SELECT kind, key, version FROM records WHERE level = ?1 AND deleted_at <= ?2 UNION ALL
+SELECT kind, key, version FROM versions AS old WHERE level = ?1 AND (
+    deleted_at <= ?2
+    OR EXISTS (SELECT 1 FROM versions AS later
+               WHERE later.kind = old.kind AND later.key = old.key
+                     AND later.version > old.version AND later.updated_at <= ?2)
+    OR EXISTS (SELECT 1 FROM records
+               WHERE records.kind = old.kind AND records.key = old.key
+                     AND (records.updated_at <= ?2 OR records.deleted_at <= ?2))
+    OR NOT EXISTS (SELECT 1 FROM records WHERE records.kind = old.kind AND records.key = old.key))
+"""
+_REMOVE = (
+    f"""
+    DELETE FROM versions WHERE kind = ? AND key = ? AND version = ? AND level = ? RETURNING {_VERSION}
+    """,
+    f"""
+    DELETE FROM records WHERE kind = ? AND key = ? AND version = ? AND level = ? AND deleted_at IS NOT NULL
+    RETURNING {_VERSION}
+    """,
+)
+_OLDEST = f"""
+SELECT {_VERSION} FROM records
+WHERE kind = 'memory' AND level = ? AND deleted_at IS NULL ORDER BY updated_at, key LIMIT ?
+"""
+_OLDEST_OF_TAG = f"""
+SELECT {_VERSION} FROM tags CROSS JOIN records USING (kind, key)
+WHERE kind = 'memory' AND tag = ? AND level = ? AND deleted_at IS NULL ORDER BY updated_at, key LIMIT ?
+"""
+_UNINDEXED = f"""
+SELECT {_VERSION} FROM records WHERE kind = 'memory' AND level = ? AND deleted_at IS NULL
+AND NOT EXISTS (SELECT 1 FROM terms_docsize WHERE terms_docsize.id = records.id) ORDER BY id LIMIT ?
+"""
+_TO_INDEX = """
+SELECT id FROM records WHERE kind = 'memory' AND key = ? AND version = ? AND level = ? AND deleted_at IS NULL
+AND NOT EXISTS (SELECT 1 FROM terms_docsize WHERE terms_docsize.id = records.id)
+"""
+_SET_LENGTHS = "UPDATE records SET key_terms = ?, tags_terms = ?, content_terms = ? WHERE id = ?"
+
+
+class SqliteArchive(SqliteCompartment, Archive):
+    """One file through a connection of its own, as confined as a session's."""
+
+    def versions(self, kind: Kind, key: str) -> list[Record]:
+        return [self._record(kind, row) for row in self._db.execute(_VERSIONS, (kind, key, self.level.name))]
+
+    def every_version(self) -> Iterator[Record]:
+        for kind, *row in self._db.execute(_EVERY_VERSION, (self.level.name,)):
+            yield self._record(Kind(kind), tuple(row))
+
+    def dead(self, before: datetime) -> list[VersionId]:
+        rows = self._db.execute(_DEAD, (self.level.name, stamp(before)))
+        return [VersionId(Kind(kind), key, version) for kind, key, version in rows]
+
+    def remove(self, version: VersionId) -> Record | None:
+        name = (version.kind, version.key, version.version, self.level.name)
+        for statement in _REMOVE:
+            removed = self._db.execute(statement, name).fetchall()
+            if removed:
+                return self._record(version.kind, removed[0])
+        return None
+
+    def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
+        if tag is None:
+            rows = self._db.execute(_OLDEST, (self.level.name, limit))
+        else:
+            rows = self._db.execute(_OLDEST_OF_TAG, (tag, self.level.name, limit))
+        return [self._record(Kind.MEMORY, row) for row in rows]
+
+    def index_started(self) -> bool:
+        return self._analysis() in (ANALYSIS_VERSION, -ANALYSIS_VERSION)
+
+    def clear_index(self) -> None:
+        self._db.execute("INSERT INTO terms (terms) VALUES ('delete-all')")
+        self._db.execute("DELETE FROM frequencies")
+        self._db.execute("UPDATE statistics SET documents = 0, key_terms = 0, tags_terms = 0, content_terms = 0")
+        self._db.execute("UPDATE compartment SET analysis = ?", (-ANALYSIS_VERSION,))
+
+    def unindexed(self, *, limit: int) -> list[Record]:
+        return [self._record(Kind.MEMORY, row) for row in self._db.execute(_UNINDEXED, (self.level.name, limit))]
+
+    def index(self, record: Record, columns: Columns) -> None:
+        lengths = lengths_of(columns)
+        for (row,) in self._db.execute(_TO_INDEX, (record.key, record.version, self.level.name)).fetchall():
+            self._db.execute(_SET_LENGTHS, (*lengths, row))
+            self._index(row, columns, lengths)
+
+    def settle_index(self) -> None:
+        self._db.execute("UPDATE compartment SET analysis = ?", (ANALYSIS_VERSION,))
