@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from tidegate import config_servers
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, StorageError
 
@@ -59,6 +60,7 @@ def read(path: Path, environ: Mapping[str, str]) -> Chosen:
     Raises InvalidArgument, which names file, line and key, or the variable; StorageError when the file cannot be read.
     """
     chosen: Chosen = {section: {} for section in SECTIONS}
+    chosen[config_servers.SECTION] = {}
     for section, key, value in [*_from_file(path), *_from_environment(environ)]:
         chosen[section][key] = value
     return chosen
@@ -72,9 +74,19 @@ def _from_file(path: Path) -> Iterator[tuple[str, str, object]]:
     except OSError:
         raise StorageError(f"{CONFIG_NAME}: cannot be read") from None
     text = _decoded(raw)
-    for section, table in _parsed(text).items():
+    sections = _parsed(text)
+    for name, server in _servers(text, sections.pop(config_servers.SECTION, {}), path.parent).items():
+        yield config_servers.SECTION, name, server
+    for section, table in sections.items():
         for key, value in _entries(text, section, table):
             yield section, key, _checked(text, section, key, value)
+
+
+def _servers(text: str, tables: object, home: Path) -> dict[str, config_servers.Server]:
+    def complain(at: tuple[str, ...], reason: str) -> InvalidArgument:
+        return _bad_line(_line_of(text, *at), f"{'.'.join(at)}: {reason}")
+
+    return config_servers.parse(tables, home, complain)
 
 
 def _decoded(raw: bytes) -> str:
@@ -107,7 +119,7 @@ def _key_on(text: str, line: int) -> str:
 def _entries(text: str, section: str, table: object) -> Iterator[tuple[str, object]]:
     if section not in SECTIONS:
         what = "section" if isinstance(table, dict) else "key"
-        raise _bad_line(_line_of(text, section), f"{section}: unknown {what}; the sections are {', '.join(SECTIONS)}")
+        raise _bad_line(_line_of(text, section), f"{section}: unknown {what}; the sections are {_names()}")
     if not isinstance(table, dict):
         raise _bad_line(_line_of(text, section), f"{section}: must be a section, [{section}]")
     yield from table.items()
@@ -123,17 +135,29 @@ def _checked(text: str, section: str, key: str, value: object) -> object:
     return value
 
 
-def _line_of(text: str, section: str, key: str | None = None) -> int:
+def _line_of(text: str, *keys: str) -> int:
     """The line on which a setting is complete: the first at which the file, read up to there, holds it."""
     lines = text.split("\n")
     for count in range(1, len(lines)):
         try:
-            table = tomllib.loads("\n".join(lines[:count])).get(section)
+            table: Any = tomllib.loads("\n".join(lines[:count]))
         except ValueError:
             continue  # in the middle of a value of several lines
-        if table is not None and (key is None or key in table):
+        if _holds(table, keys):
             return count
     return len(lines)
+
+
+def _holds(table: Any, keys: tuple[str, ...]) -> bool:
+    for key in keys:
+        if not isinstance(table, dict) or key not in table:
+            return False
+        table = table[key]
+    return True
+
+
+def _names() -> str:
+    return ", ".join((*SECTIONS, config_servers.SECTION))
 
 
 def _bad_line(line: int, reason: str) -> InvalidArgument:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from tidegate import config
+from tidegate.config_servers import Server
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, StorageError
 
@@ -28,6 +29,7 @@ class Settings:
     durability: Durability = "normal"
     audit_reads: bool = False
     audit_key_file: Path | None = None
+    servers: Mapping[str, Server] = field(default_factory=dict)
 
     def audit_secret(self) -> bytes | None:
         """The bytes of the key file exactly as they are; None when no key is configured.
@@ -74,6 +76,7 @@ def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
         durability=chosen["storage"].get("durability", "normal"),
         audit_reads=audit.get("reads", False),
         audit_key_file=home / os.path.expanduser(audit["key_file"]) if "key_file" in audit else None,
+        servers=chosen["servers"],
     )
 
 

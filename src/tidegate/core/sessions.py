@@ -14,6 +14,7 @@ from tidegate.policy.decision import Allow, Decision, Deny
 from tidegate.policy.hooks import CeilingChange, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
+from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
 from tidegate.storage.base import ControlStore, SessionRow, StorageProvider, standing_of
 from tidegate.storage.inmemory import InMemoryControlStore
 
@@ -131,12 +132,36 @@ class Sessions:
         with self._store_of(session).transaction():
             row = self.read(session)
             decision = decide(TaintRaise(standing_of(row), level))
-            if row is not None and isinstance(decision, Allow) and decision.level != row.taint:
-                # P9: the entry first. A power cut in between leaves an entry too many, never a raise without one.
-                detail = f"{row.taint} to {decision.level}: {reason[:REASON_CHARS_MAX]}"
-                self._recorder.record(row, Action.RAISE, detail, level=decision.level)
-                self._store_of(session).set_taint(session, decision.level)
+            if row is not None and isinstance(decision, Allow):
+                self._raise(row, decision.level, reason)
         return self._require(row, decision, "raise")[1]
+
+    def dispatch(self, session: str, tool: str, classification: Classification | None, pin: Pin) -> Level:
+        """The taint at which a foreign server's tool may now be called: sink and ceiling checked, the source joined in.
+
+        One transaction, durable on return and before the first byte goes out (P4). tool: a name, for the audit.
+        Raises: Refused (unknown, ended, unclassified, pin, sink, ceiling).
+        """
+        with self._store_of(session).transaction():
+            row = self.read(session)
+            decision = decide(ServerCall(standing_of(row), classification, pin))
+            if row is not None and isinstance(decision, Allow):
+                self._recorder.record(row, Action.CALL, tool, level=decision.level)
+                self._raise(row, decision.level, tool)
+        return self._require(row, decision, f"call {tool}")[1]
+
+    def check_send(self, session: str, tool: str, classification: Classification, granted: Level | None) -> None:
+        """Whether more bytes may go to the server: P4, for each one after `dispatch`. granted: as in `ServerSend`.
+
+        Raises: Refused (unknown, ended, sink).
+        """
+        row = self.read(session)
+        self._require(row, decide(ServerSend(standing_of(row), classification, granted)), f"send {tool}")
+
+    def release(self, session: str, tool: str, classification: Classification) -> None:
+        """Whether a result may be handed on: only while the session lives (P4). Raises: Refused (unknown, ended)."""
+        row = self.read(session)
+        self._require(row, decide(ServerResult(standing_of(row), classification)), f"result {tool}")
 
     def set_ceiling(self, session: str, ceiling: Level) -> None:
         """Change how high the session may rise. Raises: Refused (unknown, ended, below the taint)."""
@@ -162,6 +187,13 @@ class Sessions:
         if row.parent is not None:
             self.raise_taint(row.parent, row.taint, reason="child ended")
         self.reset(session)
+
+    def _raise(self, row: SessionRow, level: Level, reason: str) -> None:
+        if level != row.taint:
+            # P9: the entry first. A power cut in between leaves an entry too many, never a raise without one.
+            detail = f"{row.taint} to {level}: {reason[:REASON_CHARS_MAX]}"
+            self._recorder.record(row, Action.RAISE, detail, level=level)
+            self._store_of(row.id).set_taint(row.id, level)
 
     # Checking
 

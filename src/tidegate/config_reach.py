@@ -1,0 +1,78 @@
+"""Whether a server's command line, working folder or environment reaches the home.
+
+It finds mistakes, such as a file server over the user's whole folder. It is no wall: a program that runs under the
+same user can open whatever that user can.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_ENDS = re.compile(r"""[\s"'`=,;|&<>()\[\]{}]+""")
+_SELF = re.compile(r"(?i)(?:.*[/\\])?tidegate(?:\.exe)?")
+_LAUNCHERS = frozenset({"-m", "uvx", "run", "exec", "--"})
+
+
+def reaching(command: Sequence[str], cwd: str | None, environment: Mapping[str, str], home: Path) -> str | None:
+    """The key, `command`, `cwd` or `env`, that names the home, a folder over it or something in it; else None."""
+    base = os.path.join(tempfile.gettempdir(), "-") if cwd is None else os.path.expanduser(cwd)
+    named = _inodes(home)
+    if cwd is not None and _reaches(base, home, named):
+        return "cwd"
+    if _runs_tidegate(command, environment) or any(_mentions(word, base, home, named) for word in command):
+        return "command"
+    return "env" if any(_mentions(text, base, home, named) for text in environment.values()) else None
+
+
+def _runs_tidegate(command: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Tidegate itself, on no other home than this one."""
+    elsewhere = "TIDEGATE_HOME" in environment or any(word.split("=")[0] == "--home" for word in command)
+    runs = (
+        _SELF.fullmatch(word) and before in _LAUNCHERS for before, word in zip(("--", *command), command, strict=False)
+    )
+    return any(runs) and not elsewhere
+
+
+def _mentions(text: str, base: str, home: Path, named: set[tuple[int, int]]) -> bool:
+    return any(_reaches(path, home, named) for path in _paths(text, base))
+
+
+def _paths(text: str, base: str) -> Iterator[str]:
+    """Every path that a program may find in a text: the whole, and its pieces between quotes, commas and the like."""
+    for piece in {text, *_ENDS.split(text), *text.split(os.pathsep)}:
+        path = unquote(urlsplit(piece).path) if piece.lower().startswith("file:") else piece
+        path = os.path.expanduser(os.path.expandvars(path))
+        if path:
+            yield os.path.join(base, path)
+
+
+def _reaches(path: str, home: Path, named: set[tuple[int, int]]) -> bool:
+    """Whether a path is the home, over it or in it, as written or as the file system sees it."""
+    try:
+        real, real_home = os.path.realpath(path), os.path.realpath(home)
+        if os.path.commonpath([real, real_home]) in (real, real_home):
+            return True
+        # Other spellings of the same folder: letter case where it does not count, mounts.
+        own = _inode(Path(real))
+        inside = _inode(home)
+        return own in named or (inside is not None and inside in _inodes(Path(real)))
+    except (ValueError, OSError):
+        return False
+
+
+def _inodes(path: Path) -> set[tuple[int, int]]:
+    """A folder and all that are over it, as the file system knows them; those that do not exist are left out."""
+    return {found for each in (path, *path.parents) if (found := _inode(each)) is not None}
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino) if status.st_ino else None
