@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -10,38 +9,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
+from tidegate.core import records
 from tidegate.core.gate import Act, Answer
+from tidegate.core.records import Item
 from tidegate.domain import rank
-from tidegate.domain.audit import Action, Event, commit
 from tidegate.domain.cursor import read_cursor, write_cursor
 from tidegate.domain.excerpt import LOOK_AHEAD, AnswerSize, excerpt
-from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved, Status
-from tidegate.domain.record import Draft, Kind, Origin, Record
-from tidegate.domain.text import Columns, Query
+from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved
+from tidegate.domain.record import Kind, Record
+from tidegate.domain.text import Query
 from tidegate.errors import NotFound
 from tidegate.policy.levels import Level
-from tidegate.storage.base import BudgetSpentError, Candidate, Reading, View, WritableView
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """What to save, checked and analysed. It has no level: that is the view's (P2)."""
-
-    key: str
-    content: str
-    tags: tuple[str, ...]
-    origin: Origin
-    columns: Columns
+from tidegate.storage.base import BudgetSpentError, Candidate, View, WritableView
 
 
 def save(view: WritableView, act: Act, items: Sequence[Item]) -> Answer[list[Saved]]:
     """Each item at the view's own level: created, updated, or unchanged when content and tags are the same."""
-    return Answer([_save(view, act, item) for item in items], ())
+    return Answer([records.save(view, act, item) for item in items], ())
 
 
 def get(view: View, key: str) -> Answer[Memory | None]:
     """The highest visible variant, whole, with a word when a lower one is newer."""
-    variants = _variants(view.visible, key)
+    variants = records.variants(view.visible, Kind.MEMORY, key)
     if not variants:
         return Answer(None, ())
     shown, newest = variants[0], max(variants, key=lambda record: record.updated_at)
@@ -55,110 +44,41 @@ def search(view: View, query: Query, *, echoed: str, max_results: int) -> Answer
         for compartment in view.visible:
             moment.enter_context(compartment.snapshot())
         scored, complete = _scored(view, query)
-        size, hits, records = AnswerSize(echoed=echoed), list[Hit](), list[Record]()
+        size, hits, drawn_on = AnswerSize(echoed=echoed), list[Hit](), list[Record]()
         for each in rank.best_first(scored)[:max_results]:
             record = view.visible[each.depth].read(Kind.MEMORY, each.key, chars_max=LOOK_AHEAD)
             if record is None or not size.takes(hit := _hit(record, each.score)):
-                return Answer(Hits(tuple(hits), complete=False), records)
+                return Answer(Hits(tuple(hits), complete=False), drawn_on)
             hits.append(hit)
-            records.append(record)
-    return Answer(Hits(tuple(hits), complete), records)
+            drawn_on.append(record)
+    return Answer(Hits(tuple(hits), complete), drawn_on)
 
 
 def page(view: View, *, tag: str | None, limit: int, cursor: str | None) -> Answer[Page]:
     """Memories in key order after the cursor, at most `limit`, each key once. Raises: InvalidArgument (cursor)."""
     own = view.visible[0]
     after = read_cursor(cursor, own.agent, own.level, tag)
-    size, memories, records = AnswerSize(), list[Memory](), list[Record]()
-    for record in _merged(view, tag=tag, after=after, batch=limit + 1):
+    size, memories, drawn_on = AnswerSize(), list[Memory](), list[Record]()
+    for record in records.merged(view, Kind.MEMORY, tag=tag, after=after, batch=limit + 1, chars_max=LOOK_AHEAD):
         memory = _memory(record, short=True)
         fits = size.takes(memory)
         if len(memories) == limit or (memories and not fits):
             following = write_cursor(memories[-1].key, own.agent, own.level, tag)
-            return Answer(Page(tuple(memories), following), records)
+            return Answer(Page(tuple(memories), following), drawn_on)
         memories.append(memory)
-        records.append(record)
-    return Answer(Page(tuple(memories), None), records)
+        drawn_on.append(record)
+    return Answer(Page(tuple(memories), None), drawn_on)
 
 
 def delete(view: WritableView, act: Act, key: str) -> Answer[Deleted]:
     """Hides the memory at the view's own level. Raises: NotFound, saying where else the key is visible."""
     own = view.own.read(Kind.MEMORY, key)
-    lower = _variants(view.visible[1:], key)
+    lower = records.variants(view.visible[1:], Kind.MEMORY, key)
     if own is None or not own.live:
         where = {"visible_at": lower[0].level.name} if lower else {}
         raise NotFound("key: nothing is saved under it at this session's level", argument="key", **where)
-    view.own.bury(Kind.MEMORY, key, act.at)
-    view.own.append(_event(act, Action.DELETE, own))
+    records.hide(view, act, own)
     return Answer(Deleted(key, own.level, lower[0].level if lower else None), [own, *lower[:1]])
-
-
-def _save(view: WritableView, act: Act, item: Item) -> Saved:
-    before = view.own.read(Kind.MEMORY, item.key)
-    if before is not None and before.live and (before.content, before.tags) == (item.content, item.tags):
-        view.own.touch(Kind.MEMORY, item.key, max(act.at, before.updated_at))
-        view.own.append(_event(act, Action.SAVE, before, Status.UNCHANGED))
-        return Saved(item.key, view.own.level, before.version, Status.UNCHANGED)
-    draft, status = _next_version(item, before, act)
-    view.own.put(draft, item.columns)
-    view.own.append(_event(act, Action.SAVE, draft, status))
-    return Saved(item.key, view.own.level, draft.version, status)
-
-
-def _next_version(item: Item, before: Record | None, act: Act) -> tuple[Draft, Status]:
-    """Versions count on over a deletion; the time of creation starts anew, and no time runs backwards."""
-    replaces = before is not None and before.live
-    draft = Draft(
-        kind=Kind.MEMORY,
-        key=item.key,
-        content=item.content,
-        tags=item.tags,
-        origin=item.origin,
-        version=before.version + 1 if before else 1,
-        nonce=act.ids(),
-        created_at=before.created_at if before and replaces else act.at,
-        updated_at=max(act.at, before.updated_at) if before and replaces else act.at,
-    )
-    return draft, Status.UPDATED if replaces else Status.CREATED
-
-
-def _event(act: Act, action: Action, version: Draft, status: str = "") -> Event:
-    commitment = commit(version.nonce, version.key, version.content, version.tags)
-    return Event(act.at, act.session, action, f"version {version.version} {status}".rstrip(), commitment)
-
-
-def _variants(visible: Sequence[Reading], key: str) -> list[Record]:
-    """The live variants of a key, highest first: the first shadows the others."""
-    found = (compartment.read(Kind.MEMORY, key) for compartment in visible)
-    return [record for record in found if record is not None and record.live]
-
-
-def _shadowed(view: View, depth: int, key: str) -> bool:
-    """Whether a live variant stands above, among the compartments of the view."""
-    return any(upper.has_live(Kind.MEMORY, key) for upper in view.visible[:depth])
-
-
-def _merged(view: View, *, tag: str | None, after: str, batch: int) -> Iterator[Record]:
-    """Live records of all levels in key order, each key once, at its highest variant."""
-    streams = [_stream(each, depth, tag, after, batch) for depth, each in enumerate(view.visible)]
-    last: str | None = None
-    for key, depth, record in heapq.merge(*streams, key=lambda item: item[:2]):
-        # Without a tag every variant passes here, so the one above came just before.
-        if key != last and (tag is None or not _shadowed(view, depth, key)):
-            yield record
-        last = key
-
-
-def _stream(
-    compartment: Reading, depth: int, tag: str | None, after: str, batch: int
-) -> Iterator[tuple[str, int, Record]]:
-    while True:
-        records = compartment.page(Kind.MEMORY, after=after, tag=tag, limit=batch, chars_max=LOOK_AHEAD)
-        for record in records:
-            yield record.key, depth, record
-        if len(records) < batch:
-            return
-        after = records[-1].key
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +112,10 @@ def _scored(view: View, query: Query) -> tuple[list[_Scored], bool]:
 
 def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
     """The first candidates that nothing above shadows: shadow first, then limit (P5)."""
-    return islice((each for each in candidates if not _shadowed(view, depth, each.key)), rank.CANDIDATES_MAX)
+    return islice(
+        (each for each in candidates if not records.is_shadowed(view, depth, Kind.MEMORY, each.key)),
+        rank.CANDIDATES_MAX,
+    )
 
 
 def _memory(record: Record, *, short: bool = False, newer_below: Level | None = None) -> Memory:

@@ -8,11 +8,12 @@ from typing import Protocol
 
 from tidegate.core import memory
 from tidegate.core.gate import Gate, Seat
+from tidegate.core.records import Item
 from tidegate.core.sessions import Sessions
 from tidegate.domain.arguments import check_content, check_key, check_number, check_query, check_tag, check_tags
 from tidegate.domain.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
 from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved
-from tidegate.domain.record import Origin
+from tidegate.domain.record import Kind, Origin
 from tidegate.domain.text import analyse, analyse_query
 from tidegate.policy.hooks import split_level_arguments
 from tidegate.policy.levels import Level
@@ -79,11 +80,11 @@ class SessionMemory:
         key = check_key(key, self._limits)
         return self._gate.write(self._seat, "memory_delete", partial(memory.delete, key=key))
 
-    def _item(self, key: str, content: str, tags: Iterable[str] | str | None = None) -> memory.Item:
+    def _item(self, key: str, content: str, tags: Iterable[str] | str | None = None) -> Item:
         key, content = check_key(key, self._limits), check_content(content, self._limits)
         checked = check_tags(tags, self._limits)
         # Analysed here, before the transaction, so that no lock is held meanwhile.
-        return memory.Item(key, content, checked, self._origin, analyse(key, checked, content))
+        return Item(Kind.MEMORY, key, content, checked, self._origin, analyse(key, checked, content))
 
 
 class Listing:

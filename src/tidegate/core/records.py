@@ -1,0 +1,102 @@
+"""Records of any kind in a view: save, look up, go through, hide. Memories, to-dos and all else are gated alike."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tidegate.core.gate import Act
+from tidegate.domain.audit import Action, Event, commit
+from tidegate.domain.memory import Saved, Status
+from tidegate.domain.record import Draft, Kind, Origin, Record
+from tidegate.domain.text import Columns
+from tidegate.storage.base import Reading, View, WritableView
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What to save, checked; a memory is analysed as well. It has no level: that is the view's (P2)."""
+
+    kind: Kind
+    key: str
+    content: str
+    tags: tuple[str, ...]
+    origin: Origin
+    columns: Columns | None = None
+
+
+def save(view: WritableView, act: Act, item: Item) -> Saved:
+    """At the view's own level: created, updated, or unchanged when content and tags are the same."""
+    before = view.own.read(item.kind, item.key)
+    if before is not None and before.live and (before.content, before.tags) == (item.content, item.tags):
+        view.own.touch(item.kind, item.key, max(act.at, before.updated_at))
+        view.own.append(event_of(act, Action.SAVE, before, Status.UNCHANGED))
+        return Saved(item.key, view.own.level, before.version, Status.UNCHANGED)
+    draft, status = _next_version(item, before, act)
+    view.own.put(draft, item.columns)
+    view.own.append(event_of(act, Action.SAVE, draft, status))
+    return Saved(item.key, view.own.level, draft.version, status)
+
+
+def hide(view: WritableView, act: Act, record: Record) -> None:
+    """Hides a live record of the view's own level; it stays for the audit."""
+    view.own.bury(record.kind, record.key, act.at)
+    view.own.append(event_of(act, Action.DELETE, record))
+
+
+def variants(visible: Sequence[Reading], kind: Kind, key: str) -> list[Record]:
+    """The live variants of a key, highest first: the first shadows the others."""
+    found = (compartment.read(kind, key) for compartment in visible)
+    return [record for record in found if record is not None and record.live]
+
+
+def is_shadowed(view: View, depth: int, kind: Kind, key: str) -> bool:
+    """Whether a live variant stands above, among the compartments of the view."""
+    return any(upper.has_live(kind, key) for upper in view.visible[:depth])
+
+
+def merged(view: View, kind: Kind, *, tag: str | None, after: str, batch: int, chars_max: int) -> Iterator[Record]:
+    """Live records in key order, each key once, at its highest variant, contents cut to `chars_max`."""
+    streams = [_stream(each, depth, kind, tag, after, batch, chars_max) for depth, each in enumerate(view.visible)]
+    last: str | None = None
+    for key, depth, record in heapq.merge(*streams, key=lambda item: item[:2]):
+        # Without a tag every variant passes here, so the one above came just before.
+        if key != last and (tag is None or not is_shadowed(view, depth, kind, key)):
+            yield record
+        last = key
+
+
+def event_of(act: Act, action: Action, version: Draft, status: str = "") -> Event:
+    """The audit event of a change to one version: it commits to the content without revealing it (P9)."""
+    commitment = commit(version.nonce, version.key, version.content, version.tags)
+    return Event(act.at, act.session, action, f"version {version.version} {status}".rstrip(), commitment)
+
+
+def _next_version(item: Item, before: Record | None, act: Act) -> tuple[Draft, Status]:
+    """Versions count on over a deletion; the time of creation starts anew, and no time runs backwards."""
+    replaces = before is not None and before.live
+    draft = Draft(
+        kind=item.kind,
+        key=item.key,
+        content=item.content,
+        tags=item.tags,
+        origin=item.origin,
+        version=before.version + 1 if before else 1,
+        nonce=act.ids(),
+        created_at=before.created_at if before and replaces else act.at,
+        updated_at=max(act.at, before.updated_at) if before and replaces else act.at,
+    )
+    return draft, Status.UPDATED if replaces else Status.CREATED
+
+
+def _stream(
+    compartment: Reading, depth: int, kind: Kind, tag: str | None, after: str, batch: int, chars_max: int
+) -> Iterator[tuple[str, int, Record]]:
+    while True:
+        records = compartment.page(kind, after=after, tag=tag, limit=batch, chars_max=chars_max)
+        for record in records:
+            yield record.key, depth, record
+        if len(records) < batch:
+            return
+        after = records[-1].key
