@@ -18,8 +18,7 @@ from tidegate.surfaces import output
 if TYPE_CHECKING:
     from fastmcp import Client
 
-_WIDTH = 66
-_BOLD, _DIM, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[0m"
+_BOLD, _GREEN, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[0m"
 
 
 class UnlikeClaimed(Exception):
@@ -32,10 +31,9 @@ def run() -> int:
     Raises: SystemExit, with one line to show, when the extra is not installed.
     """
     try:
-        import fastmcp
+        import fastmcp  # noqa: F401  only to see that it is there
     except ModuleNotFoundError:
         sys.exit("tidegate demo: the MCP library is not installed: pip install 'tidegate[server]'")
-    fastmcp.settings.log_enabled = False
     output.note("tidegate demo: starting a few server processes; this takes some seconds")
     # A client closes its transport in its own time; a home that is still being left must not fail the demo.
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-", ignore_cleanup_errors=True) as folder:
@@ -55,57 +53,59 @@ class Demo:
 
     async def play(self) -> None:
         """All steps, then how to set up a client."""
-        _say("A real MCP server in a process of its own, and a real MCP client that talks to it.")
+        _say("A real MCP server, in a process of its own, and a real MCP client that talks to it.")
+        _say("$ is what the owner types, > what a model calls, < what the server answers.")
         await self._save_in_public()
         await self._recall_and_raise()
         await self._look_from_public()
         await self._delete()
-        _say("", "Everything was as claimed. To give this memory to an MCP client, put into its configuration:", "")
-        _say(json.dumps(configuration(), indent=2))
+        _say("", "To give an MCP client this memory, paste into its configuration:", "", configuration())
 
     async def _save_in_public(self) -> None:
-        async with self._conversation("A public conversation", "main", "PUBLIC") as ask:
-            saved = await ask.save("user-name", "Ada Lovelace")
+        async with self._conversation("A public conversation", "main") as model:
+            saved = await model.save("user-name", "Ada Lovelace")
             _check(saved["classification"] == "PUBLIC", "what a public session saves is PUBLIC")
 
     async def _recall_and_raise(self) -> None:
-        async with self._conversation("The same session after a restart: a new process", "main", "PUBLIC") as ask:
-            hits = await ask.search("What is the user's name?")
-            _check(hits[:1] == [("user-name", "Ada Lovelace")], "a memory is recalled after a restart, by a question")
+        async with self._conversation("The same session after a restart, in a new process", "main") as model:
+            found = await model.search("What is the user's name?")
+            _check("Ada Lovelace" in found, "remembered, and found by a question")
 
-            _head("The owner raises the session, say before it reads the company's mail")
+            _head("The owner raises the session, before it reads the company's mail")
             self._owner("session", "raise", "main", "INTERNAL")
-            saved = await ask.save("user-name", "Ada Lovelace, who will leave the company in May")
-            _check(saved["classification"] == "INTERNAL", "the running server notices the raise")
-            shown = await ask.get("user-name")
-            _check(shown["classification"] == "INTERNAL", "the higher memory shadows the lower one")
+            saved = await model.save("user-name", "Ada Lovelace, who will leave us in May")
+            _check(saved["classification"] == "INTERNAL", "the running server has noticed")
+            shown = await model.get("user-name")
+            _check(
+                shown["classification"] == "INTERNAL", "the same key at two levels: the higher one shadows the lower"
+            )
 
     async def _look_from_public(self) -> None:
-        async with self._conversation("A public session, beside it", "lobby", "PUBLIC") as ask:
-            shown = await ask.get("user-name")
-            _check(shown["content"] == "Ada Lovelace", "a public session sees its own")
-            _check(await ask.search("Who will leave in May?") == [], "and nothing that was learned above it")
+        async with self._conversation("A public session, beside it", "lobby") as model:
+            shown = await model.get("user-name")
+            _check(shown["content"] == "Ada Lovelace", "it sees what is public")
+            found = await model.search("Who will leave in May?")
+            _check(found == [], "and nothing that was learned above it")
 
-            _head("The model tries to choose the level of a memory")
-            saved = await ask.save("lunch", "The user likes noodles", classification="RESTRICTED")
-            _check(saved["classification"] == "PUBLIC", "a level that the model sends has no effect")
+            _head("There, the model tries to choose a level")
+            saved = await model.save("lunch", "The user likes noodles", classification="RESTRICTED")
+            _check(saved["classification"] == "PUBLIC", "no effect: the level is the session's")
 
     async def _delete(self) -> None:
-        async with self._conversation("The internal session again: it is still INTERNAL", "main", "PUBLIC") as ask:
-            gone = await ask.delete("user-name")
-            _check(gone["classification"] == "INTERNAL", "a delete touches the session's own level only")
-            _check(gone.get("still_visible") == "PUBLIC", "and says what shows again")
-            shown = await ask.get("user-name")
-            _check(shown["content"] == "Ada Lovelace", "the public memory shows again")
+        async with self._conversation("The first session again, which is still INTERNAL", "main") as model:
+            gone = await model.delete("user-name")
+            _check(gone["classification"] == "INTERNAL", "a delete touches the session's own level")
+            shown = await model.get("user-name")
+            _check(shown["content"] == "Ada Lovelace", "so the public memory shows again")
 
     @asynccontextmanager
-    async def _conversation(self, title: str, session: str, level: str) -> AsyncIterator[Conversation]:
-        """A client connected to a server process, which ends with it."""
+    async def _conversation(self, title: str, session: str) -> AsyncIterator[Conversation]:
+        """A client connected to a server process that lives as long as the conversation."""
         from fastmcp import Client
         from fastmcp.client.transports import StdioTransport
 
         _head(title)
-        words = ["mcp", "--agent", "assistant", "--session", session, "--level", level]
+        words = _mcp(session)
         _command(words)
         command = ["-m", "tidegate", "--home", str(self._home), *words]
         transport = StdioTransport(sys.executable, command, env=dict(os.environ), keep_alive=False)
@@ -116,56 +116,74 @@ class Demo:
         _command(words)
         command = [sys.executable, "-m", "tidegate", "--home", str(self._home), *words]
         done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  our own command
-        _check(done.returncode == 0, f"`tidegate {' '.join(words)}` succeeds")
+        if done.returncode != 0:
+            raise UnlikeClaimed(f"`tidegate {' '.join(words)}` ended with {done.returncode}")
 
 
 class Conversation:
-    """What a model does in one conversation; each call is a line of the transcript."""
+    """What a model does in one conversation; the transcript shows each call and its answer."""
 
     def __init__(self, client: Client[Any]) -> None:
         self._client = client
 
     async def save(self, key: str, content: str, **more: str) -> dict[str, Any]:
-        asked = "".join(f', {name} = "{value}"' for name, value in more.items())
-        result = await self._call("memory_save", key=key, content=content, **more)
-        _line("save", f'{key} = "{content}"{asked}', f"{result['classification']}, {result['status']}")
+        extra = "".join(f', {name} = "{value}"' for name, value in more.items())
+        result = await self._call(f'save {key} = "{content}"{extra}', "memory_save", key=key, content=content, **more)
+        _answer(f"{result['status']} at {result['classification']}")
         return result
 
-    async def search(self, query: str) -> list[tuple[str, str]]:
-        result = await self._call("memory_search", query=query)
-        hits = [(hit["key"], hit["content"]) for hit in result["results"]]
-        _line("search", f'"{query}"', ", ".join(f'{key}: "{content}"' for key, content in hits) or "nothing")
-        return hits
+    async def search(self, query: str) -> list[str]:
+        """The contents that match."""
+        result = await self._call(f'search "{query}"', "memory_search", query=query)
+        for hit in result["results"]:
+            _answer(f'{hit["key"]} = "{hit["content"]}" ({hit["classification"]})')
+        if not result["results"]:
+            _answer("nothing")
+        return [hit["content"] for hit in result["results"]]
 
     async def get(self, key: str) -> dict[str, Any]:
-        result = await self._call("memory_get", key=key)
-        _check(result["found"], f"{key} is found")
-        _line("get", key, f'{result["classification"]}: "{result["content"]}"')
+        result = await self._call(f"get {key}", "memory_get", key=key)
+        if not result["found"]:
+            raise UnlikeClaimed(f"{key} is there")
+        _answer(f'"{result["content"]}" ({result["classification"]})')
         return result
 
     async def delete(self, key: str) -> dict[str, Any]:
-        result = await self._call("memory_delete", key=key)
-        again = f"; {result['still_visible']} shows again" if "still_visible" in result else ""
-        _line("delete", key, f"{result['classification']} deleted{again}")
+        result = await self._call(f"delete {key}", "memory_delete", key=key)
+        _answer(f"deleted at {result['classification']}, still visible: {result.get('still_visible', 'nothing')}")
         return result
 
-    async def _call(self, name: str, **arguments: str) -> dict[str, Any]:
+    async def _call(self, shown: str, name: str, **arguments: str) -> dict[str, Any]:
+        _say(f"  > {shown}")
         result = await self._client.call_tool(name, arguments, raise_on_error=False)
-        shown = result.structured_content or {}
-        _check(not result.is_error, f"{name} succeeds: {shown}")
-        return shown
+        if result.is_error or result.structured_content is None:
+            raise UnlikeClaimed(f"{name} answers")
+        return dict(result.structured_content)
 
 
-def configuration() -> dict[str, Any]:
+def configuration() -> str:
     """What to paste into an MCP client's configuration to start this very installation."""
-    command = Path(sys.executable).with_name("tidegate")
-    words = ["mcp", "--agent", "assistant", "--session", "main", "--level", "PUBLIC"]
-    return {"mcpServers": {"tidegate": {"command": str(command), "args": words}}}
+    script = Path(sys.executable).with_name("tidegate")
+    command, *words = [str(script)] if script.exists() else [sys.executable, "-m", "tidegate"]
+    return f"""\
+{{
+  "mcpServers": {{
+    "tidegate": {{
+      "command": {json.dumps(command)},
+      "args": {json.dumps([*words, *_mcp("main")])}
+    }}
+  }}
+}}"""
+
+
+def _mcp(session: str) -> list[str]:
+    return ["mcp", "--agent", "assistant", "--session", session, "--level", "PUBLIC"]
 
 
 def _check(holds: bool, claim: str) -> None:
     if not holds:
         raise UnlikeClaimed(claim)
+    _say(_styled(f"    \u2713 {claim}", _GREEN))
 
 
 def _head(title: str) -> None:
@@ -173,11 +191,11 @@ def _head(title: str) -> None:
 
 
 def _command(words: Sequence[str]) -> None:
-    _say(_styled(f"  $ tidegate {' '.join(words)}", _DIM))
+    _say(f"  $ tidegate {' '.join(words)}")
 
 
-def _line(verb: str, asked: str, answer: str) -> None:
-    _say(f"  {verb:<7} {asked:<{_WIDTH}} {_styled('->', _GREEN)} {answer}")
+def _answer(text: str) -> None:
+    _say(f"  < {text}")
 
 
 def _say(*lines: str) -> None:
