@@ -104,7 +104,9 @@ class Sessions:
         if parent not in (None, row.parent):
             raise InvalidArgument("parent: this session exists and has another parent, or none", argument="parent")
         above = self._parent(row.agent, parent)
-        self.raise_taint(row.id, max(level, above.taint) if above else level, reason="opened")
+        wanted = max(level, above.taint) if above else level
+        if wanted > row.taint:  # so that what only reads can be resumed where nothing can be written
+            self.raise_taint(row.id, wanted, reason="opened")
         return self.living(row.id, "resume")
 
     def _parent(self, agent: str, parent: str | None) -> SessionRow | None:

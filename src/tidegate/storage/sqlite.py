@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.storage import sqlite_files
 from tidegate.storage.base import Archive, StorageProvider, View, WritableView
 from tidegate.storage.filesystems import filesystem_of, is_coherent
 from tidegate.storage.inmemory import InMemoryCompartment
@@ -27,9 +28,6 @@ from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_compartm
 
 VIEWS_MAX = 32
 """Views in use at once, and as many kept open for later: at most 4 files, 12 descriptors each. More calls wait."""
-
-CHECK_SECONDS = 0.5
-"""How long a view may be used again before it is checked that its files still bear their names. Writes are always."""
 
 _Place = tuple[str, Level]
 _CompartmentT = TypeVar("_CompartmentT", bound=SqliteCompartment)
@@ -145,7 +143,7 @@ class _Opened:
     def still_named(self) -> bool:
         """Whether each file bore its name when last looked at, which is not long ago."""
         now = time.monotonic()
-        if now - self.checked_at < CHECK_SECONDS:
+        if now - self.checked_at < sqlite_files.CHECK_SECONDS:
             return True
         self.checked_at = now
         return all(file.holds() for file in self.files)

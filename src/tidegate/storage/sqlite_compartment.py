@@ -15,10 +15,19 @@ from tidegate.domain.text import ANALYSIS_VERSION, Columns, analyse
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Candidate, Compartment
-from tidegate.storage.sqlite_connection import Connection, Row, abandon, bounded_work, is_sealed, set_synchronous
+from tidegate.storage.sqlite_connection import (
+    Connection,
+    Row,
+    abandon,
+    bounded_work,
+    damaged,
+    is_sealed,
+    set_synchronous,
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES_END = 250_000_000_000_000_000  # in the year 9892, before the last that a datetime can name
+_UNDECODABLE = (KeyError, TypeError, ValueError, OverflowError)  # what raw SQL can put in, and this program never does
 _ORIGINS = {origin.value: origin for origin in Origin}
 Lengths = tuple[int, int, int]
 
@@ -246,6 +255,12 @@ class SqliteCompartment(Compartment):
         self._db.execute(_ADD_STATISTICS, (-1, *(-length for length in lengths)))
 
     def _record(self, kind: Kind, row: Row) -> Record:
+        try:
+            return self._decoded(kind, row)
+        except _UNDECODABLE:
+            raise damaged() from None
+
+    def _decoded(self, kind: Kind, row: Row) -> Record:
         content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at = row
         return Record(
             kind=kind,
@@ -283,7 +298,10 @@ def _entry(row: Row) -> Entry:
     sequence, at, session, action, detail, commitment, previous, digest = row
     if not 0 <= at < _TIMES_END:
         at = 0  # whoever wrote that has broken the chain there, and `verify` must be able to say so
-    return Entry(sequence, Event(_time(at), session, Action(action), detail, commitment), previous, digest)
+    try:
+        return Entry(sequence, Event(_time(at), session, Action(action), detail, commitment), previous, digest)
+    except _UNDECODABLE:
+        raise damaged() from None
 
 
 def stamp(time: datetime) -> int:

@@ -39,6 +39,12 @@ _ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
 )
 _READING = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_TRANSACTION})
 _CHANGING = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
+_FIXED: dict[int, frozenset[str]] = {
+    apsw.SQLITE_INSERT: frozenset({"compartment"}),
+    apsw.SQLITE_UPDATE: frozenset({"audit"}),
+    apsw.SQLITE_DELETE: frozenset({"compartment", "audit"}),
+}
+"""What no change may touch: whose file this is, and what the audit says already (P9)."""
 _FUNCTIONS = frozenset({"bm25", "match", "substr", "tally"})
 _PRAGMAS = frozenset({"data_version", "synchronous"})  # the first is asked by FTS5 itself
 
@@ -132,11 +138,15 @@ def confine(connection: Connection, *, writable: bool) -> None:
         elif action == apsw.SQLITE_PRAGMA:
             ok = first in _PRAGMAS
         else:
-            ok = action in allowed and not (action in _CHANGING and (first or "").startswith("sqlite_"))
+            ok = action in allowed and not _is_fixed(action, first or "")
         return apsw.SQLITE_OK if ok else apsw.SQLITE_DENY
 
     connection.authorizer = authorize
     _leave_file_alone(connection, False)
+
+
+def _is_fixed(action: int, table: str) -> bool:
+    return action in _CHANGING and (table.lower().startswith("sqlite_") or table.lower() in _FIXED[action])
 
 
 def set_synchronous(connection: Connection, synchronous: str) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
+from tidegate.storage import sqlite_files
 from tidegate.storage.base import ControlStore, SessionRow
-from tidegate.storage.sqlite_connection import Connection, DriverError, Row, Value, storage_error
-from tidegate.storage.sqlite_files import HomeFiles, open_control
+from tidegate.storage.sqlite_connection import DriverError, Row, Value, abandon, is_sealed, storage_error
+from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_control
 
 _SELECT = "SELECT id, agent, name, taint, ceiling, parent, ended FROM sessions"
 _BY_ID = f"{_SELECT} WHERE id = ?"
@@ -27,10 +30,10 @@ class SqliteControlStore(ControlStore):
     def __init__(self, files: HomeFiles) -> None:
         self._files = files
         self._writing = threading.RLock()
-        self._writer: Connection | None = None
+        self._writer: _Held | None = None
         self._owner: int | None = None  # the thread that is in a transaction: it reads what it has written
         self._reading = threading.RLock()
-        self._reader: Connection | None = None
+        self._reader: _Held | None = None
         self._process = os.getpid()
         self._closed = False
 
@@ -39,18 +42,21 @@ class SqliteControlStore(ControlStore):
         self._require_own_process()
         with self._writing:
             self._files.make_control()
-            db = self._open_writer()
+            held = self._writer = self._current(self._writer, writable=True)
             try:
-                db.execute("BEGIN IMMEDIATE")
-                self._owner = threading.get_ident()
-                yield
-                db.execute("COMMIT")
+                with held.transaction():
+                    self._owner = threading.get_ident()
+                    yield
             except DriverError as error:
+                self._writer = None
+                held.close()
                 raise storage_error(error) from None
             finally:
                 self._owner = None
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
+            if not held.is_named():
+                self._writer = None
+                held.close()
+                raise StorageError("control.db was removed while in use, and the last change with it")
 
     def read(self, session: str) -> SessionRow | None:
         for row in self._rows(_BY_ID, (session,)):
@@ -80,47 +86,94 @@ class SqliteControlStore(ControlStore):
         """Give back the file."""
         with self._writing, self._reading:
             self._closed = True
-            for connection in (self._reader, self._writer):
-                if connection is not None:
-                    connection.close()
+            for held in (self._reader, self._writer):
+                _close(held)
             self._reader = self._writer = None
 
     def _rows(self, statement: str, bindings: tuple[Value, ...]) -> list[SessionRow]:
         self._require_own_process()
-        if self._owner == threading.get_ident():
-            return [_row(values) for values in self._open_writer().execute(statement, bindings)]
+        if self._owner == threading.get_ident() and self._writer is not None:
+            return [_row(values) for values in self._writer.db.execute(statement, bindings)]
         with self._reading:
             if self._reader is None and not self._files.has_control():
                 return []
+            held = self._reader = self._current(self._reader, writable=False)
             try:
-                return [_row(values) for values in self._open_reader().execute(statement, bindings)]
+                return [_row(values) for values in held.db.execute(statement, bindings)]
             except DriverError as error:
+                self._reader = None
+                held.close()
                 raise storage_error(error) from None
+            finally:
+                if held.sealed:
+                    self._reader = None
+                    held.close()
 
     def _change(self, statement: str, bindings: tuple[Value, ...]) -> None:
         """Inside a transaction only, which also wraps what the driver raises."""
-        self._open_writer().execute(statement, bindings)
+        if self._writer is None or self._owner != threading.get_ident():
+            raise StorageError("the control store is changed in transactions only")
+        self._writer.db.execute(statement, bindings)
 
     def _require_own_process(self) -> None:
         """A fork inherits connections but not their locks: using them would damage the store."""
         if os.getpid() != self._process:
             raise StorageError("the store was opened before this process was forked; open it again")
 
-    def _open_writer(self) -> Connection:
-        self._require_open()
-        if self._writer is None:
-            self._writer = open_control(self._files.control, writable=True)
-        return self._writer
-
-    def _open_reader(self) -> Connection:
-        self._require_open()
-        if self._reader is None:
-            self._reader = open_control(self._files.control, writable=False)
-        return self._reader
-
-    def _require_open(self) -> None:
+    def _current(self, held: _Held | None, *, writable: bool) -> _Held:
+        """A connection to the file that bears the name: the one held, or a new one."""
         if self._closed:
             raise StorageError("the store is closed")
+        if held is not None and held.was_named():
+            return held
+        _close(held)
+        return _Held(self._files.control, writable=writable)
+
+
+class _Held:
+    """A connection to the control store's file, and which file that is."""
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        self._file = FileIdentity.of(path)
+        self.db = open_control(path, writable=writable)
+        self.sealed = is_sealed(self.db)
+        self._log = FileIdentity.of_log(path)
+        self._checked_at = time.monotonic()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All the changes inside, or none."""
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.db.execute("COMMIT")
+        finally:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+
+    def is_named(self) -> bool:
+        """Whether the file and its log bear their names."""
+        return self._file.holds() and (self._log is None or self._log.holds())
+
+    def was_named(self) -> bool:
+        """Whether they did when last looked at, which is not long ago."""
+        now = time.monotonic()
+        if now - self._checked_at < sqlite_files.CHECK_SECONDS:
+            return True
+        self._checked_at = now
+        return self.is_named()
+
+    def close(self) -> None:
+        """Give back the file; what bears its name now is left alone."""
+        if self._file.holds():
+            self.db.close()
+        else:
+            abandon(self.db)
+
+
+def _close(held: _Held | None) -> None:
+    if held is not None:
+        held.close()
 
 
 def _row(values: Row) -> SessionRow:

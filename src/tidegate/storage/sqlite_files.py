@@ -19,6 +19,9 @@ from tidegate.storage.sqlite_schema import COMPARTMENT, CONTROL, SCHEMA_VERSION
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
+CHECK_SECONDS = 0.5
+"""How long an open file may be read again before it is checked that it still bears its name. Writes always are."""
+
 
 class HomeFiles:
     """The paths of a home, and the one place that makes files there."""
