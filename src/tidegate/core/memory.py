@@ -99,7 +99,7 @@ def _scored(view: View, query: Query) -> tuple[list[_Scored], bool]:
         frequencies.update(compartment.frequencies(query.terms))
     probe = rank.select_terms(query, frequencies, statistics)
     scored: list[_Scored] = []
-    complete = True
+    complete = all(compartment.index_whole() for compartment in view.visible)
     for depth, compartment in enumerate(view.visible if probe else ()):
         try:
             for each in _unshadowed(view, depth, compartment.candidates(probe)):

@@ -26,16 +26,16 @@ class Item:
     columns: Columns | None = None
 
 
-def save(view: WritableView, act: Act, item: Item) -> Saved:
+def save(view: WritableView, act: Act, item: Item, action: Action = Action.SAVE) -> Saved:
     """At the view's own level: created, updated, or unchanged when content and tags are the same."""
     before = view.own.read(item.kind, item.key)
     if before is not None and before.live and (before.content, before.tags) == (item.content, item.tags):
         view.own.touch(item.kind, item.key, max(act.at, before.updated_at))
-        view.own.append(event_of(act, Action.SAVE, before, Status.UNCHANGED))
+        view.own.append(event_of(act, action, before, Status.UNCHANGED))
         return Saved(item.key, view.own.level, before.version, Status.UNCHANGED)
     draft, status = _next_version(item, before, act)
     view.own.put(draft, item.columns)
-    view.own.append(event_of(act, Action.SAVE, draft, status))
+    view.own.append(event_of(act, action, draft, status))
     return Saved(item.key, view.own.level, draft.version, status)
 
 
