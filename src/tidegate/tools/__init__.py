@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tidegate.tools import memory
+from tidegate.tools import memory, todos
 from tidegate.tools.tool import Tool
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
     {tool.name: tool for tool in (memory.SAVE, memory.GET, memory.SEARCH, memory.LIST, memory.DELETE)}
 )
+"""The five memory tools, for any client."""
+
+AGENT_TOOLS: Mapping[str, Tool] = MappingProxyType({**TOOLS, **{tool.name: tool for tool in (todos.READ, todos.WRITE)}})
+"""What Tidegate's own agent has: these as well."""
