@@ -80,16 +80,17 @@ def open(  # noqa: A001 - the name of the contract; read `tidegate.open`
     from tidegate import home as homes
     from tidegate.core.store import Store, fresh_id, utc_now
     from tidegate.storage.sqlite import SqliteProvider
-    from tidegate.tools import TOOLS
+    from tidegate.tools import AGENT_TOOLS
 
     folder = homes.find(home)
     settings = homes.load(folder)
     provider = SqliteProvider(folder, durability=settings.durability, secret=settings.audit_secret())
     return Store(
         provider,
-        toolset=TOOLS,
+        toolset=AGENT_TOOLS,
         clock=clock or utc_now,
         ids=ids or fresh_id,
         limits=settings.limits,
         audit_reads=settings.audit_reads,
+        expiry=settings.expiry,
     )

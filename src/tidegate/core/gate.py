@@ -20,7 +20,7 @@ from tidegate.errors import TidegateError
 from tidegate.policy.decision import Decision, Deny
 from tidegate.policy.hooks import PostToolResponse, PreToolCall
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
-from tidegate.storage.base import SessionRow, StorageProvider, View, WritableView, standing_of
+from tidegate.storage.base import SessionRow, View, Views, WritableView, standing_of
 
 T = TypeVar("T")
 
@@ -63,21 +63,19 @@ class Gate:
 
     def __init__(
         self,
-        provider: StorageProvider,
+        views: Views,
         sessions: Sessions,
         recorder: Recorder,
         *,
         clock: Callable[[], datetime],
         ids: Callable[[], str],
-        tools: Collection[str],
         audit_reads: bool,
     ) -> None:
-        self._provider = provider
+        self._views = views
         self._sessions = sessions
         self._recorder = recorder
         self._clock = clock
         self._ids = ids
-        self._tools = tools
         self._audit_reads = audit_reads
 
     def read(self, seat: Seat, tool: str, verb: Callable[[View], Answer[T]]) -> T:
@@ -87,9 +85,9 @@ class Gate:
         only if the session still stands there (P4, P13). So a read looks the session up once, after the fact.
         """
         while True:  # each turn follows a raise or an end, of which a session has few
-            row = self._admitted(seat.seen, tool)
+            row = self._admitted(seat.seen, tool, (tool,))
             try:
-                with self._provider.view(row.agent, row.taint) as view:
+                with self._views.view(row.agent, row.taint) as view:
                     answer = verb(view)
             except TidegateError:
                 if self._stands(seat, row):
@@ -101,27 +99,28 @@ class Gate:
     def write(self, seat: Seat, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
         """What a writing verb answers, once its change and entry are stored. Raises: as `read`."""
         while True:  # as above
-            row = self.admit(seat, tool)
+            row = self.admit(seat, tool, (tool,))
             try:
                 return self._write(row, verb)
             except _UndoneError as undone:
                 if undone.deny is not None:
                     self._recorder.refuse(row, undone.deny, tool)
 
-    def admit(self, seat: Seat, tool: str) -> SessionRow:
+    def admit(self, seat: Seat, tool: str, known_tools: Collection[str]) -> SessionRow:
         """The session as it stands now, as PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
         seat.seen = self._sessions.read(seat.id)
-        return self._admitted(seat.seen, tool)
+        return self._admitted(seat.seen, tool, known_tools)
 
-    def _admitted(self, row: SessionRow | None, tool: str) -> SessionRow:
-        decision = decide(PreToolCall(standing_of(row), tool, self._tools))
+    def _admitted(self, row: SessionRow | None, tool: str, known_tools: Collection[str]) -> SessionRow:
+        decision = decide(PreToolCall(standing_of(row), tool, known_tools))
         if row is None or isinstance(decision, Deny):
-            self._recorder.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, tool)
+            known = tool if tool in known_tools else "unknown tool"  # P12: a name of the model's making is content
+            self._recorder.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, known)
         return row
 
     def note_attempt(self, seat: Seat, tool: str, arguments: Collection[str]) -> None:
         """Enter in the audit that a model tried to choose a level; it has no other effect (P2)."""
-        row = self.admit(seat, tool)
+        row = self.admit(seat, tool, (tool,))
         self._recorder.record(row, Action.ATTEMPT, f"{tool} {' '.join(sorted(arguments))}")
 
     def _stands(self, seat: Seat, row: SessionRow) -> bool:
@@ -138,7 +137,7 @@ class Gate:
 
     def _write(self, row: SessionRow, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
         act = Act(row.id, self._clock(), self._ids)
-        with self._provider.writable_view(row.agent, row.taint) as view, view.own.transaction():
+        with self._views.writable_view(row.agent, row.taint) as view, view.own.transaction():
             answer = verb(view, act)
             if self._sessions.read(row.id) != row:  # P4: again, inside the transaction that it classifies
                 raise _UndoneError(None)

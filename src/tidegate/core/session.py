@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
 from tidegate.core import memory
+from tidegate.core.context import CONTEXT_CHARS_MAX, Context, context
+from tidegate.core.conversation import Conversation
 from tidegate.core.gate import Gate, Seat
 from tidegate.core.records import Item
 from tidegate.core.sessions import Sessions
+from tidegate.core.todos import SessionTodos
 from tidegate.domain.arguments import check_content, check_key, check_number, check_query, check_tag, check_tags
 from tidegate.domain.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
 from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved
@@ -132,14 +135,18 @@ class Session:
         toolset: Mapping[str, Tool],
         limits: Limits,
         origin: Origin,
+        ids: Callable[[], str],
     ) -> None:
         self.id = row.id
         self.agent = row.agent
         self.name = row.name
         self._seat = Seat(row.id, row)
         self.memory = SessionMemory(gate, self._seat, limits, origin)
+        self.todos = SessionTodos(gate, self._seat, limits, origin)
+        self.conversation = Conversation(gate, self._seat)
         self.limits = limits
         self._gate = gate
+        self._ids = ids
         self._sessions = sessions
         self._toolset = toolset
 
@@ -159,11 +166,19 @@ class Session:
         arguments: as the model sent them. Those that try to choose a level are taken out, and audited (P2).
         Raises: InvalidArgument, LimitExceeded, NotFound, Refused, StorageError.
         """
-        self._gate.admit(self._seat, name)
+        self._gate.admit(self._seat, name, self._toolset)
         kept, attempted = split_level_arguments(arguments or {})
         if attempted:
             self._gate.note_attempt(self._seat, name, attempted)
         return self._toolset[name].run(self, kept)
+
+    def context(self, *, chars_max: int = CONTEXT_CHARS_MAX) -> Context:
+        """What the session remembers, as a block for a prompt: rules, preferences, persona and projects, in that order.
+
+        chars_max: the budget of the memories in it. The block is data (P18): it goes into a user message, never into
+        the system prompt. Raises: Refused, StorageError.
+        """
+        return self._gate.read(self._seat, "context", partial(context, ids=self._ids, chars_max=chars_max))
 
     def raise_taint(self, level: Level, *, reason: str = "") -> Level:
         """The taint after the host raised it to at least `level`, durably. For the host, never for the model.

@@ -6,16 +6,21 @@ import secrets
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from tidegate.core.audit import Recorder
 from tidegate.core.gate import Gate
 from tidegate.core.session import Session, Tool
 from tidegate.core.sessions import Sessions
+from tidegate.core.upkeep import Upkeep
+from tidegate.domain.expiry import Expiry
 from tidegate.domain.limits import Limits
 from tidegate.domain.record import Origin
 from tidegate.policy.levels import Level
 from tidegate.storage.base import SessionRow, StorageProvider
+
+if TYPE_CHECKING:
+    from tidegate.core.transfer import Transfer
 
 
 def utc_now() -> datetime:
@@ -40,15 +45,18 @@ class Store:
         ids: Callable[[], str] = fresh_id,
         limits: Limits | None = None,
         audit_reads: bool = False,
+        expiry: Expiry | None = None,
     ) -> None:
         self._provider = provider
         self._toolset = toolset
         self._limits = limits or Limits()
+        self._clock = clock
+        self._audit_reads = audit_reads
         recorder = Recorder(provider, clock)
         self.sessions = Sessions(provider, recorder, ids, self._limits)
-        self._gate = Gate(
-            provider, self.sessions, recorder, clock=clock, ids=ids, tools=frozenset(toolset), audit_reads=audit_reads
-        )
+        self._ids = ids
+        self._upkeep = Upkeep(provider, expiry or Expiry(), clock)
+        self._gate = Gate(self._upkeep, self.sessions, recorder, clock=clock, ids=ids, audit_reads=audit_reads)
 
     def session(
         self,
@@ -75,6 +83,19 @@ class Store:
         """The living session of this name. Raises: Refused when nobody made it, or when it has ended."""
         return self._session(self.sessions.find(agent, name), origin)
 
+    def transfer(self, agent: str) -> Transfer:
+        """Export, import, backup and restore of one agent's memories, for its owner. Raises: InvalidArgument (agent)."""
+        from tidegate.core.transfer import Transfer  # sessions do without it
+
+        return Transfer(
+            self._provider,
+            agent,
+            clock=self._clock,
+            ids=self._ids,
+            limits=self._limits,
+            audit_reads=self._audit_reads,
+        )
+
     def close(self) -> None:
         """Give back every file and connection. What was acknowledged stays."""
         self._provider.close()
@@ -88,4 +109,4 @@ class Store:
         self.close()
 
     def _session(self, row: SessionRow, origin: Origin) -> Session:
-        return Session(row, self._gate, self.sessions, self._toolset, self._limits, origin)
+        return Session(row, self._gate, self.sessions, self._toolset, self._limits, origin, self._ids)

@@ -13,6 +13,8 @@ class Kind(StrEnum):
     """What a record is. Kinds never mix: a key names one record in each."""
 
     MEMORY = "memory"
+    TODO = "todo"
+    MESSAGE = "message"
 
 
 class Origin(StrEnum):

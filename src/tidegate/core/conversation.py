@@ -1,0 +1,74 @@
+"""A conversation: its messages, each a record at the taint at which it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tidegate.core import records
+from tidegate.core.gate import Act, Answer, Gate, Seat
+from tidegate.core.records import Item
+from tidegate.domain.record import Kind, Origin, Record
+from tidegate.policy.levels import Level
+from tidegate.storage.base import View, WritableView
+
+_DIGITS = 12
+_BATCH = 100
+_WHOLE = 2**31  # no content is longer
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. number: its place, from 1. content: exactly what the host wrote. level: the taint at that moment."""
+
+    number: int
+    content: str
+    level: Level
+
+
+class Conversation:
+    """The messages of one session, in order. They outlast restarts; a reset clears them."""
+
+    def __init__(self, gate: Gate, seat: Seat) -> None:
+        self._gate = gate
+        self._seat = seat
+
+    def read(self) -> list[Message]:
+        """All messages, oldest first. Raises: Refused, StorageError."""
+        return self._gate.read(self._seat, "conversation", partial(_read, session=self._seat.id))
+
+    def append(self, contents: Sequence[str], *, origin: Origin = Origin.AGENT) -> None:
+        """Store messages after those there are, at the session's live taint. Raises: Refused, StorageError."""
+        verb = partial(_append, session=self._seat.id, contents=contents, origin=origin)
+        self._gate.write(self._seat, "conversation", verb)
+
+
+def prefix_of(session: str) -> str:
+    """What the keys of a session's messages begin with."""
+    return f"{session}/"
+
+
+def _read(view: View, session: str) -> Answer[list[Message]]:
+    found = list(_messages(view, session))
+    return Answer([Message(_number(each), each.content, each.level) for each in found], found)
+
+
+def _append(view: WritableView, act: Act, session: str, contents: Sequence[str], origin: Origin) -> Answer[None]:
+    last = max(map(_number, _messages(view, session, chars_max=0)), default=0)
+    for number, content in enumerate(contents, last + 1):
+        key = f"{prefix_of(session)}{number:0{_DIGITS}}"
+        records.save(view, act, Item(Kind.MESSAGE, key, content, (), origin))
+    return Answer(None, ())
+
+
+def _messages(view: View, session: str, *, chars_max: int = _WHOLE) -> Iterator[Record]:
+    prefix = prefix_of(session)
+    for record in records.merged(view, Kind.MESSAGE, tag=None, after=prefix, batch=_BATCH, chars_max=chars_max):
+        if not record.key.startswith(prefix):
+            return
+        yield record
+
+
+def _number(record: Record) -> int:
+    return int(record.key.rpartition("/")[2])

@@ -1,0 +1,50 @@
+"""An agent's to-do list: one record, gated, shadowed and audited like a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tidegate.core import records
+from tidegate.core.gate import Act, Answer, Gate, Seat
+from tidegate.core.records import Item
+from tidegate.domain.limits import Limits
+from tidegate.domain.memory import Saved
+from tidegate.domain.record import Kind, Origin, Record
+from tidegate.domain.todo import Todo, check_todos, read_todos, write_todos
+from tidegate.storage.base import View, WritableView
+
+_KEY = "todos"
+
+
+class SessionTodos:
+    """The to-do list as one session sees it: the highest visible variant."""
+
+    def __init__(self, gate: Gate, seat: Seat, limits: Limits, origin: Origin) -> None:
+        self._gate = gate
+        self._seat = seat
+        self._limits = limits
+        self._origin = origin
+
+    def read(self) -> tuple[Todo, ...]:
+        """The list, in its order; empty when there is none. Raises: Refused, StorageError."""
+        return self._gate.read(self._seat, "todo_read", _read)
+
+    def write(self, todos: Sequence[Todo | dict[str, object]]) -> tuple[Todo, ...]:
+        """The list as it now is, at the session's live taint; it replaces the one that was seen.
+
+        Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
+        """
+        checked = check_todos(todos, self._limits)
+        item = Item(Kind.TODO, _KEY, write_todos(checked), (), self._origin)
+        self._gate.write(self._seat, "todo_write", partial(_write, item=item))
+        return checked
+
+
+def _read(view: View) -> Answer[tuple[Todo, ...]]:
+    found = records.variants(view.visible, Kind.TODO, _KEY)
+    return Answer(read_todos(found[0].content) if found else (), found)
+
+
+def _write(view: WritableView, act: Act, item: Item) -> Answer[Saved]:
+    return Answer(records.save(view, act, item), list[Record]())
