@@ -28,6 +28,7 @@ class Action(StrEnum):
     CALL = "call"  # of a foreign server's tool
     RESTORE = "restore"
     RELABEL = "relabel"
+    IMPORT = "import"
     EXPIRE = "expire"
     PURGE = "purge"  # one version really removed: of its text, the commitment is what remains
     REINDEX = "reindex"

@@ -1,0 +1,54 @@
+"""A folder of Markdown notes, walked without leaving it: no link is followed, nothing hidden is read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from tidegate.core.files import decoded
+from tidegate.domain.foreign import Found, Unread
+from tidegate.domain.foreign_notes import SUFFIXES, read_note
+from tidegate.errors import InvalidArgument
+
+NOTE_BYTES_MAX = 16 * 1024 * 1024
+
+
+def read_folder(folder: Path) -> Iterator[Found | Unread]:
+    """The notes of a folder and those below it, in the order of their names."""
+    # By descriptor: a folder that is renamed or replaced by a link meanwhile is still the one that was entered.
+    for place, _, names, descriptor in os.fwalk(folder, follow_symlinks=False, onerror=_fail, topdown=True):
+        relative = os.path.relpath(place, folder)
+        if _hidden(relative):
+            continue
+        for name in sorted(names):
+            if name.lower().endswith(SUFFIXES) and not name.startswith("."):
+                path = name if relative == "." else f"{relative}/{name}"
+                yield _note(path.replace(os.sep, "/"), name, descriptor)
+
+
+def _hidden(relative: str) -> bool:
+    return any(part.startswith(".") for part in relative.split(os.sep) if part != ".")
+
+
+def _note(path: str, name: str, folder: int) -> Found | Unread:
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                return Unread(path, "is not a plain file")
+            if status.st_size > NOTE_BYTES_MAX:
+                return Unread(path, f"is longer than {NOTE_BYTES_MAX} bytes")
+            return read_note(path, path, decoded(file.read()), status.st_mtime)
+    except OSError as error:
+        link = error.errno == errno.ELOOP
+        return Unread(path, "is a link, and links are not followed" if link else "cannot be read")
+    except InvalidArgument:
+        return Unread(path, "is neither UTF-8 nor UTF-16")
+
+
+def _fail(error: OSError) -> None:
+    raise InvalidArgument("file: a folder cannot be read; nothing was changed", argument="file") from error

@@ -1,0 +1,134 @@
+"""Transfer: an agent's memories out of the store and into it, by its owner (P10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from tidegate.core import files
+from tidegate.core.foreign import open_source
+from tidegate.core.gate import Act
+from tidegate.core.intake import Imported, Intake, Notice, Rules
+from tidegate.domain.arguments import check_agent
+from tidegate.domain.audit import Action, Event
+from tidegate.domain.exported import exported, heading
+from tidegate.domain.foreign import Source
+from tidegate.domain.jsonlines import to_line
+from tidegate.domain.limits import Limits
+from tidegate.domain.record import Kind, Record
+from tidegate.errors import Refused
+from tidegate.policy.decision import Deny
+from tidegate.policy.hooks import PostToolResponse
+from tidegate.policy.levels import Level
+from tidegate.policy.rules import decide
+from tidegate.policy.taint import Standing
+from tidegate.storage.base import Reading, StorageProvider
+
+_BATCH = 32  # records read at once: at the most so many of the longest contents are in memory
+_WHOLE = 1 << 30  # characters: whatever the limits are now, what was once saved is exported as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export holds: every live variant at or below `level`."""
+
+    level: Level
+    memories: int
+
+
+def _unheard(*_: object) -> None:
+    """Whoever does not ask is not told."""
+
+
+class Transfer:
+    """Export and import of one agent's memories. For the owner, never for the model."""
+
+    def __init__(
+        self,
+        provider: StorageProvider,
+        agent: str,
+        *,
+        clock: Callable[[], datetime],
+        ids: Callable[[], str],
+        limits: Limits,
+        audit_reads: bool = False,
+    ) -> None:
+        self._provider = provider
+        self._agent = check_agent(agent)
+        self._clock = clock
+        self._ids = ids
+        self._limits = limits
+        self._audit_reads = audit_reads
+
+    def export(self, level: Level, write: Callable[[str], object]) -> Exported:
+        """Every live memory that `level` may see, each variant with its own label, as JSON Lines; nothing is written.
+
+        write: is given one line at a time, without its line end. The first says what follows, and at which level.
+        As of one moment in each compartment. Raises: StorageError.
+        """
+        now = self._clock()
+        if self._audit_reads:
+            self._note_reading(now, level)
+        with self._provider.view(self._agent, level) as view, ExitStack() as moment:
+            for compartment in view.visible:
+                moment.enter_context(compartment.snapshot())
+            lowest_first = view.visible[::-1]
+            count = sum(1 for compartment in lowest_first for _ in _live(compartment, 1))
+            write(to_line(heading(self._agent, level, count, now)))
+            for compartment in lowest_first:
+                for record in _live(compartment, _WHOLE):
+                    self._check(record, level)
+                    write(to_line(exported(record)))
+        return Exported(level, count)
+
+    def export_to(self, path: str | Path, level: Level) -> Exported:
+        """The same, in a file that is readable for its owner alone, and there only when it is whole.
+
+        Raises: InvalidArgument when the path is not that of a file; StorageError.
+        """
+        with files.writing(files.named(path)) as file:
+            return self.export(level, lambda line: file.write(line.encode() + b"\n"))
+
+    def import_from(
+        self,
+        path: str | Path,
+        level: Level,
+        *,
+        source: Source | None = None,
+        source_agent: str | None = None,
+        rules: Rules | None = None,
+        notice: Callable[[Notice], object] = _unheard,
+        progress: Callable[[str, int], object] = _unheard,
+    ) -> Imported:
+        """What was taken in, at exactly `level`, from a file or a folder: in one transaction, or nothing.
+
+        source: what it is; None to find out. source_agent: whose memories to take where there are several agents'.
+        notice: is told of each memory that is not taken in, and why. progress: of how many were checked, imported.
+        Raises: InvalidArgument (the file, its kind), LimitExceeded, Refused (strict), StorageError.
+        """
+        opened = open_source(path, source, source_agent)
+        act = Act("", self._clock(), self._ids)
+        intake = Intake(opened, level, act, self._limits, rules or Rules(), notice=notice, progress=progress)
+        return intake.run(self._provider, self._agent)
+
+    def _check(self, record: Record, level: Level) -> None:
+        """P1, once more, for each record that leaves. Raises: Refused."""
+        standing = Standing(level, Level.RESTRICTED)
+        decision = decide(PostToolResponse(standing, self._agent, [(record.agent, record.level)]))
+        if isinstance(decision, Deny):
+            raise Refused(decision.hint, rule=decision.rule)
+
+    def _note_reading(self, now: datetime, level: Level) -> None:
+        with self._provider.writable_view(self._agent, level) as view, view.own.transaction():
+            view.own.append(Event(now, "", Action.READ, "export"))
+
+
+def _live(compartment: Reading, chars_max: int) -> Iterator[Record]:
+    """The live memories of a compartment, in the order of their keys."""
+    after = ""
+    while records := compartment.page(Kind.MEMORY, after=after, tag=None, limit=_BATCH, chars_max=chars_max):
+        yield from records
+        after = records[-1].key

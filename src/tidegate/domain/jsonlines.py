@@ -1,0 +1,51 @@
+"""JSON Lines: one value a line, exact for every code point, whatever carries or splits the text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+LINE_BYTES_MAX = 16 * 1024 * 1024
+"""One line of a file that is read: the longest content, each byte of it escaped, and room to spare."""
+
+# What some reader takes for a line end, swallows, shows as nothing or obeys: it stands in a file as an escape.
+_FRAGILE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ufeff]")
+
+
+class NotJsonError(ValueError):
+    """A text is not one JSON object; the message says why and carries nothing of it."""
+
+
+def to_line(value: object) -> str:
+    """One line of JSON, without its line end."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _FRAGILE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """The one object that a line holds. Raises: NotJsonError, also where a name stands twice."""
+    value = read_value(text)
+    if not isinstance(value, dict):
+        raise NotJsonError("not a JSON object")
+    return value
+
+
+def read_value(text: str) -> Any:
+    """Any JSON value. Raises: NotJsonError."""
+    try:
+        return json.loads(text, object_pairs_hook=_distinct)
+    except NotJsonError:
+        raise
+    except json.JSONDecodeError as error:
+        raise NotJsonError(f"not JSON (line {error.lineno}, column {error.colno})") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits; nesting without end
+        raise NotJsonError("not JSON that can be read") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Readers differ in which of two they take, so that what was checked might not be what is used.
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise NotJsonError("a name stands twice in one object")
+    return found
