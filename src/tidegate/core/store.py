@@ -84,7 +84,7 @@ class Store:
         return self._session(self.sessions.find(agent, name), origin)
 
     def transfer(self, agent: str) -> Transfer:
-        """Export, import, backup and restore of one agent's memories, for its owner. Raises: InvalidArgument (agent)."""
+        """Export, import, backup and restore of one agent's memories, for its owner. Raises: InvalidArgument."""
         from tidegate.core.transfer import Transfer  # sessions do without it
 
         return Transfer(
