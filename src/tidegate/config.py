@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tidegate import config_servers
+from tidegate.domain import expiry
+from tidegate.domain.age import AGE_FORM
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, StorageError
 
@@ -39,15 +42,35 @@ def _is_path(value: object) -> bool:
     return isinstance(value, str) and value.strip() != "" and "\0" not in value
 
 
+def _is_rules(read: Callable[[Any], object]) -> Callable[[Any], bool]:
+    def accepts(value: object) -> bool:
+        try:
+            return isinstance(value, dict) and read(value) is not None
+        except InvalidArgument:
+            return False
+
+    return accepts
+
+
+def _parse_table(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 _NUMBER = _Kind(f"a whole number from 1 to {_NUMBER_MAX}", _is_number, _parse_number)
 _FLAG = _Kind("true or false", lambda value: isinstance(value, bool), {"true": True, "false": False}.get)
 _DURABILITY = _Kind('"normal" or "full"', lambda value: value in ("normal", "full"))
 _PATH = _Kind("the path of a file", _is_path)
+_TAG_RULES = _Kind(f"a table of tags, each with an age: {AGE_FORM}", _is_rules(expiry.read_tags), _parse_table)
+_LEVEL_RULES = _Kind(f"a table of levels, each with an age: {AGE_FORM}", _is_rules(expiry.read_levels), _parse_table)
 
 SECTIONS: Mapping[str, Mapping[str, _Kind]] = {
     "limits": {field.name: _NUMBER for field in fields(Limits)},
     "storage": {"durability": _DURABILITY},
     "audit": {"reads": _FLAG, "key_file": _PATH},
+    "expiry": {"tags": _TAG_RULES, "levels": _LEVEL_RULES},
 }
 
 Chosen = dict[str, dict[str, Any]]

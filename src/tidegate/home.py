@@ -11,6 +11,7 @@ from typing import Literal
 
 from tidegate import config
 from tidegate.config_servers import Server
+from tidegate.domain.expiry import Expiry, read_levels, read_tags
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, StorageError
 
@@ -29,6 +30,7 @@ class Settings:
     durability: Durability = "normal"
     audit_reads: bool = False
     audit_key_file: Path | None = None
+    expiry: Expiry = field(default_factory=Expiry)
     servers: Mapping[str, Server] = field(default_factory=dict)
 
     def audit_secret(self) -> bytes | None:
@@ -70,12 +72,13 @@ def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
     Raises InvalidArgument, which names file, line and key, or the variable; StorageError when the file cannot be read.
     """
     chosen = config.read(home / config.CONFIG_NAME, environ)
-    audit = chosen["audit"]
+    audit, expiry = chosen["audit"], chosen["expiry"]
     return Settings(
         limits=Limits(**chosen["limits"]),
         durability=chosen["storage"].get("durability", "normal"),
         audit_reads=audit.get("reads", False),
         audit_key_file=home / os.path.expanduser(audit["key_file"]) if "key_file" in audit else None,
+        expiry=Expiry(read_tags(expiry.get("tags", {})), read_levels(expiry.get("levels", {}))),
         servers=chosen["servers"],
     )
 

@@ -250,7 +250,19 @@ class ControlStore(ABC):
         """Give back every file and connection."""
 
 
-class StorageProvider(ABC):
+class Views(ABC):
+    """What the gate takes its views from."""
+
+    @abstractmethod
+    def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
+        """The compartments that can flow to `taint`, for reading; those of an agent without any are empty."""
+
+    @abstractmethod
+    def writable_view(self, agent: str, taint: Level) -> AbstractContextManager[WritableView]:
+        """The same, with the one at `taint` open for writing; an agent without compartments gets all four."""
+
+
+class StorageProvider(Views):
     """Where everything is kept: compartments behind views, and the control store."""
 
     control: ControlStore
@@ -268,14 +280,6 @@ class StorageProvider(ABC):
     @abstractmethod
     def erase(self, agent: str) -> None:
         """Remove all compartments of an agent, in whatever state they are. What is open elsewhere fails from then."""
-
-    @abstractmethod
-    def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
-        """The compartments that can flow to `taint`, for reading; those of an agent without any are empty."""
-
-    @abstractmethod
-    def writable_view(self, agent: str, taint: Level) -> AbstractContextManager[WritableView]:
-        """The same, with the one at `taint` open for writing; an agent without compartments gets all four."""
 
     @abstractmethod
     def agents(self) -> list[str]:

@@ -9,6 +9,7 @@ from tidegate.domain.record import Kind, Record
 from tidegate.domain.text import ANALYSIS_VERSION, Columns
 from tidegate.storage.base import Archive, VersionId
 from tidegate.storage.sqlite_compartment import SqliteCompartment, lengths_of, stamp
+from tidegate.storage.sqlite_connection import Row
 
 _VERSION = "content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at"
 _VERSIONS = f"""
@@ -102,7 +103,8 @@ class SqliteArchive(SqliteCompartment, Archive):
 
     def index(self, record: Record, columns: Columns) -> None:
         lengths = lengths_of(columns)
-        for (row,) in self._db.execute(_TO_INDEX, (record.key, record.version, self.level.name)).fetchall():
+        found: list[Row] = self._db.execute(_TO_INDEX, (record.key, record.version, self.level.name)).fetchall()
+        for (row,) in found:
             self._db.execute(_SET_LENGTHS, (*lengths, row))
             self._index(row, columns, lengths)
 

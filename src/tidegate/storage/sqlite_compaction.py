@@ -89,6 +89,6 @@ def _drop_all(connection: Connection) -> None:
     with connection:
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%fts5%'")
         for (name,) in [("terms",), *tables.fetchall()]:
-            if not name.startswith("terms_"):  # the index removes its own
+            if not str(name).startswith("terms_"):  # the index removes its own
                 connection.execute(f'DROP TABLE IF EXISTS "{name}"')
         connection.pragma("user_version", 0)

@@ -240,7 +240,7 @@ class SqliteCompartment(Compartment):
 
     def _analysis(self) -> int:
         """The version of the text analysis behind the index; below zero while it is being made."""
-        rows = self._db.execute("SELECT analysis FROM compartment").fetchall()
+        rows: list[Row] = self._db.execute("SELECT analysis FROM compartment").fetchall()
         return int(rows[0][0]) if rows else 0
 
     def _index(self, row: int, columns: Columns, lengths: Lengths) -> None:

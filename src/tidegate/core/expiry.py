@@ -1,0 +1,91 @@
+"""Compartments without what has expired: read so, an expired memory is as if it had been deleted at that moment.
+
+A reader of a lower level cannot write there, so times are compared at each read; putting away is the level's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+
+from tidegate.domain.audit import Entry, Event
+from tidegate.domain.expiry import Expiry
+from tidegate.domain.rank import Statistics
+from tidegate.domain.record import Draft, Kind, Record
+from tidegate.domain.text import Columns
+from tidegate.storage.base import Candidate, Compartment, Reading
+
+
+class Fading(Reading):
+    """A compartment as it is at one moment. Until expired memories are put away, statistics still count them."""
+
+    def __init__(self, inner: Reading, expiry: Expiry, now: datetime) -> None:
+        self.agent = inner.agent
+        self.level = inner.level
+        self._inner = inner
+        self._expiry = expiry
+        self._now = now
+
+    def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
+        record = self._inner.read(kind, key, chars_max=chars_max)
+        return None if record is None else self._expiry.seen_at(record, self._now)
+
+    def has_live(self, kind: Kind, key: str) -> bool:
+        if not self._inner.has_live(kind, key):
+            return False
+        record = self.read(kind, key, chars_max=0)
+        return record is not None and record.live
+
+    def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
+        live: list[Record] = []
+        while True:
+            batch = self._inner.page(kind, after=after, tag=tag, limit=limit, chars_max=chars_max)
+            live += [record for record in batch if self._expiry.seen_at(record, self._now).live]
+            if len(batch) < limit or len(live) >= limit:
+                return live[:limit]
+            after = batch[-1].key
+
+    def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
+        return (each for each in self._inner.candidates(terms) if self.has_live(Kind.MEMORY, each.key))
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return self._inner.snapshot()
+
+    def statistics(self) -> Statistics:
+        return self._inner.statistics()
+
+    def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
+        return self._inner.frequencies(terms)
+
+    def index_whole(self) -> bool:
+        return self._inner.index_whole()
+
+    def entries(self, *, after: int = 0) -> Iterator[Entry]:
+        return self._inner.entries(after=after)
+
+    def last_entry(self) -> Entry | None:
+        return self._inner.last_entry()
+
+
+class FadingCompartment(Fading, Compartment):
+    """The same, open for writing."""
+
+    def __init__(self, inner: Compartment, expiry: Expiry, now: datetime) -> None:
+        super().__init__(inner, expiry, now)
+        self._own = inner
+
+    def transaction(self, *, durable: bool = False) -> AbstractContextManager[None]:
+        return self._own.transaction(durable=durable)
+
+    def put(self, draft: Draft, columns: Columns | None) -> None:
+        self._own.put(draft, columns)
+
+    def touch(self, kind: Kind, key: str, updated_at: datetime) -> None:
+        self._own.touch(kind, key, updated_at)
+
+    def bury(self, kind: Kind, key: str, deleted_at: datetime) -> None:
+        self._own.bury(kind, key, deleted_at)
+
+    def append(self, event: Event) -> None:
+        self._own.append(event)

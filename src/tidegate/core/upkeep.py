@@ -1,0 +1,120 @@
+"""Upkeep: what a store does by itself at the start of a call, in the compartment of that call alone (P2).
+
+It makes the index anew after an upgrade changed the text analysis, and it puts away what has expired. Both in
+bounded steps, so that no call waits for all of it; each step is whole, so that a kill in between costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from tidegate.core.expiry import Fading, FadingCompartment
+from tidegate.domain.audit import Action, Event, commit
+from tidegate.domain.expiry import Expiry
+from tidegate.domain.record import Record
+from tidegate.domain.text import analyse
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Archive, Reading, StorageProvider, View, Views, WritableView
+
+INDEX_STEP = 1_000
+"""Memories indexed in one step: some tenths of a second."""
+
+SWEEP_STEP = 200
+"""Expired memories put away in one step."""
+
+SWEEP_INTERVAL = timedelta(minutes=1)
+"""How often a process looks for expired memories to put away. What has expired is hidden at once all the same."""
+
+
+class Upkeep(Views):
+    """The views that the gate hands out: kept up, and without what has expired."""
+
+    def __init__(self, provider: StorageProvider, expiry: Expiry, clock: Callable[[], datetime]) -> None:
+        self._provider = provider
+        self._expiry = expiry
+        self._clock = clock
+        self._indexed: set[tuple[str, Level]] = set()
+        self._swept: dict[tuple[str, Level], datetime] = {}
+
+    @contextmanager
+    def view(self, agent: str, taint: Level) -> Iterator[View]:
+        self._tend_index(agent, taint)
+        with self._provider.view(agent, taint) as view:
+            yield View(self._faded(view.visible)) if self._expiry else view
+
+    @contextmanager
+    def writable_view(self, agent: str, taint: Level) -> Iterator[WritableView]:
+        self._tend_index(agent, taint)
+        if self._expiry:
+            self._sweep(agent, taint)
+        with self._provider.writable_view(agent, taint) as view:
+            if not self._expiry:
+                yield view
+            else:
+                own = FadingCompartment(view.own, self._expiry, self._clock())
+                yield WritableView((own, *self._faded(view.visible[1:])), own)
+
+    def _faded(self, visible: tuple[Reading, ...]) -> tuple[Reading, ...]:
+        now = self._clock()
+        return tuple(Fading(each, self._expiry, now) for each in visible)
+
+    def _tend_index(self, agent: str, taint: Level) -> None:
+        """One step towards a whole index, if it is not; looked at once, and then until it is whole."""
+        if (agent, taint) in self._indexed:
+            return
+        with self._provider.view(agent, taint) as view:
+            whole = view.visible[0].index_whole()
+        if not whole:
+            with self._provider.archive(agent, taint) as archive:
+                whole = index_step(archive)
+        if whole:
+            self._indexed.add((agent, taint))
+
+    def _sweep(self, agent: str, taint: Level) -> None:
+        now = self._clock()
+        if self._swept.get((agent, taint), now) > now or agent not in self._provider.agents():
+            return
+        with self._provider.archive(agent, taint) as archive:
+            if not sweep(archive, self._expiry, now):
+                self._swept[agent, taint] = now + SWEEP_INTERVAL
+
+
+def index_step(archive: Archive) -> bool:
+    """Index some memories that the index lacks, after an empty start if it is of another analysis; True once whole."""
+    if not archive.index_started():
+        with archive.transaction():
+            if not archive.index_started():  # another process may have been first
+                archive.clear_index()
+    lacking = archive.unindexed(limit=INDEX_STEP)
+    analysed = [(record, analyse(record.key, record.tags, record.content)) for record in lacking]
+    with archive.transaction():
+        for record, columns in analysed:
+            archive.index(record, columns)
+        whole = not archive.unindexed(limit=1)
+        if whole:
+            archive.settle_index()
+    return whole
+
+
+def sweep(archive: Archive, expiry: Expiry, now: datetime) -> int:
+    """Put away some expired memories, as if deleted when they expired, each with its entry; how many."""
+    with archive.transaction():
+        expired = _expired(archive, expiry, now)
+        for record, expired_at in expired:
+            archive.bury(record.kind, record.key, expired_at)
+            commitment = commit(record.nonce, record.key, record.content, record.tags)
+            archive.append(Event(now, "", Action.EXPIRE, f"version {record.version}", commitment))
+    return len(expired)
+
+
+def _expired(archive: Archive, expiry: Expiry, now: datetime) -> list[tuple[Record, datetime]]:
+    """By each rule the longest unsaved, so that whatever else a rule lets expire does so later."""
+    found: dict[str, tuple[Record, datetime]] = {}
+    for tag in (*expiry.tags, *([None] if archive.level in expiry.levels else [])):
+        for record in archive.oldest(tag=tag, limit=SWEEP_STEP):
+            expires_at = expiry.expires_at(record)
+            if expires_at is not None and expires_at <= now:
+                found[record.key] = (record, expires_at)
+    return list(found.values())
