@@ -77,6 +77,7 @@ class SqliteProvider(StorageProvider):
             with self._locks[agent, level]:
                 erase(self._files.compartment(agent, level))
         self._known.discard(agent)
+        self._pool.forget(agent)
 
     def agents(self) -> list[str]:
         return self._files.agents()
@@ -196,6 +197,14 @@ class _Pool:
         if surplus is not None:
             surplus.close()
         self._places.release()
+
+    def forget(self, agent: str) -> None:
+        """Close what is kept open of an agent."""
+        with self._lock:
+            places = [place for place in self._idle if place[0] == agent]
+            idle = [opened for place in places for opened in self._idle.pop(place)]
+        for opened in idle:
+            opened.close()
 
     def _put_away(self, place: _Place, opened: _Opened) -> _Opened | None:
         self._idle.setdefault(place, []).append(opened)

@@ -1,0 +1,544 @@
+"""What every provider must do: the contract of `storage.base`, claim by claim. A new one adds a backend, no test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.storage.scene import START, columns_of, draft, event_of, put
+from tests.yardstick.backends import Backend
+
+from tidegate.domain.audit import GENESIS, Action, Event, first_break
+from tidegate.domain.rank import Statistics
+from tidegate.domain.record import Kind, Record
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Compartment, Reading, SessionRow, StorageProvider
+
+CODE_POINT_ORDER = ["A", "B", "Z", "a", "a b", "a-b", "aa", "b", "\u00e9", "\u65e5\u672c", "\uff5e", "\U0001f600"]
+
+
+class Conformance:
+    """Mixed into a test class that gives the fixtures `backend` and `provider`."""
+
+    # Views
+
+    @pytest.mark.parametrize("taint", Level)
+    def test_a_view_holds_its_own_level_and_those_below_highest_first(
+        self, provider: StorageProvider, taint: Level
+    ) -> None:
+        expected = [level for level in sorted(Level, reverse=True) if level <= taint]
+        with provider.writable_view("a", taint) as view:
+            assert [each.level for each in view.visible] == expected
+            assert view.own is view.visible[0]
+            assert {each.agent for each in view.visible} == {"a"}
+        with provider.view("a", taint) as seen:
+            assert [each.level for each in seen.visible] == expected
+
+    def test_a_view_of_an_unknown_agent_is_empty_and_makes_nothing(self, provider: StorageProvider) -> None:
+        with provider.view("nobody", Level.RESTRICTED) as view:
+            assert [each.level for each in view.visible] == sorted(Level, reverse=True)
+            for each in view.visible:
+                assert contents(each) == ([], Statistics(), [])
+        assert provider.agents() == []
+
+    def test_the_first_writable_view_makes_the_agent_at_every_level(self, provider: StorageProvider) -> None:
+        with provider.writable_view("b", Level.INTERNAL):
+            pass
+        with provider.writable_view("a", Level.PUBLIC):
+            pass
+        assert provider.agents() == ["a", "b"]
+        with provider.view("b", Level.RESTRICTED) as view:
+            assert all(contents(each) == ([], Statistics(), []) for each in view.visible)
+
+    def test_levels_of_one_agent_share_nothing(self, provider: StorageProvider) -> None:
+        for level in Level:
+            with writing(provider, level) as own:
+                put(own, draft("k", f"at {level.name}", [level.name.lower()]))
+        with provider.view("a", Level.RESTRICTED) as view:
+            for each in view.visible:
+                record = each.read(Kind.MEMORY, "k")
+                assert record is not None
+                assert (record.content, record.level, record.agent) == (f"at {each.level.name}", each.level, "a")
+                assert each.statistics().documents == 1
+                assert [entry.sequence for entry in each.entries()] == [1]
+
+    @pytest.mark.parametrize(
+        ("one", "other"), [("acme", "acme-corp"), ("kim", "kim1"), ("a.b", "a"), ("a_b", "a-b"), ("a", "ab")]
+    )
+    def test_l02_agents_with_like_names_share_nothing(self, provider: StorageProvider, one: str, other: str) -> None:
+        with writing(provider, Level.PUBLIC, agent=other) as own:
+            put(own, draft("secret", "of the other", ["tag"]))
+        with writing(provider, Level.PUBLIC, agent=one) as own:
+            assert contents(own) == ([], Statistics(), [])
+            assert own.read(Kind.MEMORY, "secret") is None
+        with provider.view(one, Level.PUBLIC) as view:
+            assert contents(view.visible[0]) == ([], Statistics(), [])
+
+    def test_what_was_written_is_there_when_opened_again(self, backend: Backend) -> None:
+        version = draft("k", "kept", ["t"])
+        with open_again(backend) as provider, writing(provider) as own:
+            put(own, version)
+        with open_again(backend) as provider, reading(provider) as own:
+            assert own.read(Kind.MEMORY, "k") == record_of(version)
+            assert [record.key for record in page(own)] == ["k"]
+            assert [entry.event for entry in own.entries()] == [event_of(version)]
+
+    # Records
+
+    def test_a_record_is_read_as_it_was_put_with_the_compartments_own_label(self, provider: StorageProvider) -> None:
+        version = draft("k", "line\r\none\n\U0001f600 e\u0301 ' \" ;", ["b", "a", "\u00e9"])
+        with writing(provider, Level.INTERNAL) as own:
+            put(own, version)
+            assert own.read(Kind.MEMORY, "k") == record_of(version, Level.INTERNAL)
+
+    def test_nothing_is_read_under_a_key_that_differs_at_all(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("Key"), draft("caf\u00e9"))
+            for key in ("key", "KEY", "Key ", " Key", "Ke", "Ke_", "Key%", "Key\u0301", "cafe", "cafe\u0301", ""):
+                assert own.read(Kind.MEMORY, key) is None
+                assert not own.has_live(Kind.MEMORY, key)
+
+    @pytest.mark.parametrize(
+        ("chars", "expected"), [(1, "a"), (2, "a\U0001f600"), (3, "a\U0001f600b"), (9, "a\U0001f600b")]
+    )
+    def test_contents_are_cut_by_code_points(self, provider: StorageProvider, chars: int, expected: str) -> None:
+        with writing(provider) as own:
+            put(own, draft("k", "a\U0001f600b"))
+            record = own.read(Kind.MEMORY, "k", chars_max=chars)
+            assert record is not None
+            assert record.content == expected
+            assert [each.content for each in page(own, chars_max=chars)] == [expected]
+
+    def test_a_new_version_takes_the_place_of_the_one_before(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("k", "apple", ["old"]))
+            put(own, draft("k", "pear", ["new"], version=2, at=5))
+            record = own.read(Kind.MEMORY, "k")
+            assert record is not None
+            assert (record.content, record.tags, record.version) == ("pear", ("new",), 2)
+            assert [each.content for each in page(own)] == ["pear"]
+            assert page(own, tag="old") == []
+            assert [each.key for each in page(own, tag="new")] == ["k"]
+            assert hits(own, ["apple"]) == []
+            assert hits(own, ["pear"]) == ["k"]
+            assert own.statistics() == statistics_of([record])
+
+    def test_a_buried_record_is_hidden_everywhere_and_still_read_as_deleted(self, provider: StorageProvider) -> None:
+        at = START + timedelta(seconds=9)
+        with writing(provider) as own:
+            put(own, draft("k", "apple", ["t"]), draft("other", "apple"))
+            with own.transaction():
+                own.bury(Kind.MEMORY, "k", at)
+            record = own.read(Kind.MEMORY, "k")
+            assert record is not None
+            assert (record.live, record.deleted_at, record.content) == (False, at, "apple")
+            assert not own.has_live(Kind.MEMORY, "k")
+            assert [each.key for each in page(own)] == ["other"]
+            assert page(own, tag="t") == []
+            assert hits(own, ["apple"]) == ["other"]
+            assert own.frequencies(["apple"]).get("apple") == 1
+            assert own.statistics().documents == 1
+
+    def test_d13_what_is_deleted_is_found_by_nobody_who_had_it_open(self, backend: Backend) -> None:
+        with open_again(backend) as one, open_again(backend) as two:
+            with writing(one) as own:
+                put(own, draft("k", "apple", ["t"]))
+            with reading(two) as seen:
+                assert hits(seen, ["apple"]) == ["k"]
+            with writing(one) as own, own.transaction():
+                own.bury(Kind.MEMORY, "k", START)
+            for provider in (one, two):
+                with reading(provider) as seen:
+                    assert (hits(seen, ["apple"]), page(seen), seen.has_live(Kind.MEMORY, "k")) == ([], [], False)
+
+    def test_a_deleted_key_lives_again_with_its_next_version(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("k", "apple", ["t"]))
+            with own.transaction():
+                own.bury(Kind.MEMORY, "k", START)
+            put(own, draft("k", "pear", version=2, at=5))
+            assert own.read(Kind.MEMORY, "k") == record_of(draft("k", "pear", version=2, at=5))
+            assert [each.key for each in page(own)] == ["k"]
+            assert (hits(own, ["apple"]), hits(own, ["pear"])) == ([], ["k"])
+
+    def test_touching_moves_the_time_of_the_last_save_and_nothing_else(self, provider: StorageProvider) -> None:
+        version = draft("k", "apple", ["t"])
+        later = START + timedelta(seconds=30, microseconds=1)
+        with writing(provider) as own:
+            put(own, version)
+            with own.transaction():
+                own.touch(Kind.MEMORY, "k", later)
+            assert own.read(Kind.MEMORY, "k") == replace(record_of(version), updated_at=later)
+
+    # Pages
+
+    def test_pages_come_in_the_order_of_code_points(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, *map(draft, reversed(CODE_POINT_ORDER)))
+            assert [each.key for each in page(own)] == CODE_POINT_ORDER
+            for at, key in enumerate(CODE_POINT_ORDER):
+                assert [each.key for each in page(own, after=key)] == CODE_POINT_ORDER[at + 1 :]
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 50])
+    def test_pages_join_without_gap_or_repeat(self, provider: StorageProvider, limit: int) -> None:
+        with writing(provider) as own:
+            put(own, *map(draft, CODE_POINT_ORDER))
+            seen: list[str] = []
+            while batch := page(own, after=seen[-1] if seen else "", limit=limit):
+                assert len(batch) <= limit
+                seen += [each.key for each in batch]
+        assert seen == CODE_POINT_ORDER
+
+    def test_a_tag_is_matched_exactly(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("k1", tags=["red", "blue"]), draft("k2", tags=["Red"]), draft("k3", tags=["redder"]))
+            assert [each.key for each in page(own, tag="red")] == ["k1"]
+            assert [each.key for each in page(own, tag="blue")] == ["k1"]
+            for tag in ("re", "RED", "red%", "re_", '["red"]', ""):
+                assert page(own, tag=tag) == []
+
+    # The index
+
+    def test_statistics_and_frequencies_are_those_of_what_lives(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("k1", "red apple", ["fruit"]), draft("k2", "green apple apple"), draft("k3", "blue sky"))
+            put(own, draft("k3", "grey sky", version=2))
+            with own.transaction():
+                own.bury(Kind.MEMORY, "k1", START)
+            living = page(own)
+            assert [each.key for each in living] == ["k2", "k3"]
+            assert own.statistics() == statistics_of(living)
+            terms = sorted({term for each in living for term in all_terms(each)})
+            expected = {term: sum(term in all_terms(each) for each in living) for term in terms}
+            found = own.frequencies([*terms, "absent", "red", "fruit", "blue"])
+            assert {term: number for term, number in found.items() if number} == expected
+
+    def test_candidates_say_how_often_each_term_stands_where(self, provider: StorageProvider) -> None:
+        version = draft("apple", "apple pear apple", ["pear"])
+        with writing(provider) as own:
+            put(own, version, draft("k2", "sky"))
+            (found,) = own.candidates(["apple", "pear", "nowhere"])
+            columns = columns_of(version)
+            assert (found.key, found.updated_at) == ("apple", version.updated_at)
+            lengths = (len(columns.key), len(columns.tags), len(columns.content))
+            assert tuple(found.match.lengths) == lengths
+            assert {term: tuple(counts) for term, counts in found.match.counts.items()} == {
+                term: (columns.key.count(term), columns.tags.count(term), columns.content.count(term))
+                for term in ("apple", "pear")
+            }
+
+    def test_the_rarer_term_comes_first_among_candidates(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, *(draft(f"k{number}", "common words") for number in range(9)), draft("rare", "unusual words"))
+            assert hits(own, ["common", "unusual"])[0] == "rare"
+
+    # Transactions and snapshots
+
+    def test_a_transaction_that_fails_leaves_no_trace(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("kept", "apple", ["t"]), draft("gone", "pear"))
+            with own.transaction():
+                own.bury(Kind.MEMORY, "gone", START)
+            before = everything(own)
+            with pytest.raises(ZeroDivisionError), own.transaction():  # noqa: PT012 - the point is where it is raised
+                own.put(draft("new", "plum", ["u"]), columns_of(draft("new", "plum", ["u"])))
+                own.put(draft("kept", "other", ["v"], version=2), columns_of(draft("kept", "other", ["v"], version=2)))
+                own.put(draft("gone", "back", version=2), columns_of(draft("gone", "back", version=2)))
+                own.append(event_of(draft("new")))
+                own.bury(Kind.MEMORY, "new", START)
+                own.touch(Kind.MEMORY, "kept", START + timedelta(days=1))
+                raise ZeroDivisionError
+            assert everything(own) == before
+
+    def test_a_transaction_after_one_that_failed_stands(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            with pytest.raises(ZeroDivisionError), own.transaction():  # noqa: PT012 - the point is where it is raised
+                own.append(event_of(draft("k")))
+                raise ZeroDivisionError
+            put(own, draft("k"))
+            assert [entry.sequence for entry in own.entries()] == [1]
+            assert first_break(own.entries(), provider.audit_secret) is None
+
+    def test_a_durable_transaction_is_one_like_any_other(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            with own.transaction(durable=True):
+                own.append(event_of(draft("k")))
+            put(own, draft("k", version=2))
+            assert [entry.sequence for entry in own.entries()] == [1, 2]
+
+    def test_a_snapshot_is_one_moment(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("k", "apple"))
+
+        def write_more() -> None:
+            with writing(provider) as own:
+                put(own, draft("k2", "apple"))
+
+        writer = threading.Thread(target=write_more)
+        with reading(provider) as seen, seen.snapshot():
+            assert seen.statistics().documents == 1
+            writer.start()
+            writer.join(timeout=0.2)  # done by now, or waiting for us: the claim is the same
+            assert (seen.statistics().documents, [each.key for each in page(seen)]) == (1, ["k"])
+            assert seen.read(Kind.MEMORY, "k2") is None
+        writer.join()
+        with reading(provider) as seen:
+            assert [each.key for each in page(seen)] == ["k", "k2"]
+
+    def test_transactions_are_alone(self, provider: StorageProvider) -> None:
+        threads, turns = 6, 20
+        with writing(provider) as own:
+            put(own, draft("n", "0"))
+
+        def count_up() -> None:
+            for _ in range(turns):
+                with writing(provider) as own, own.transaction():
+                    before = own.read(Kind.MEMORY, "n")
+                    assert before is not None
+                    after = draft("n", str(int(before.content) + 1), version=before.version + 1)
+                    own.put(after, columns_of(after))
+                    own.append(event_of(after))
+
+        together([count_up] * threads)
+        with reading(provider) as seen:
+            record = seen.read(Kind.MEMORY, "n")
+            assert record is not None
+            assert (record.content, record.version) == (str(threads * turns), threads * turns + 1)
+            assert first_break(seen.entries(), provider.audit_secret) is None
+
+    # The audit chain
+
+    def test_entries_form_one_chain_from_the_first(self, provider: StorageProvider) -> None:
+        events = [Event(START + timedelta(seconds=n), f"s{n}", Action.RAISE, f"d{n} \u00e9 'x'", "c") for n in range(5)]
+        with writing(provider) as own:
+            assert own.last_entry() is None
+            for event in events:
+                with own.transaction():
+                    own.append(event)
+            entries = list(own.entries())
+            assert [entry.event for entry in entries] == events
+            assert [entry.sequence for entry in entries] == [1, 2, 3, 4, 5]
+            assert [entry.previous for entry in entries] == [GENESIS, *(entry.hash for entry in entries[:-1])]
+            assert first_break(entries, provider.audit_secret) is None
+            assert list(own.entries(after=3)) == entries[3:]
+            assert list(own.entries(after=5)) == []
+            assert own.last_entry() == entries[-1]
+
+    # The archive
+
+    def test_every_version_is_kept_newest_first(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("k", "one"), draft("other"))
+            put(own, draft("k", "two", version=2, at=1))
+            with own.transaction():
+                own.bury(Kind.MEMORY, "k", START + timedelta(seconds=2))
+            put(own, draft("k", "three", version=3, at=3))
+        with provider.archive("a", Level.PUBLIC) as archive:
+            found = archive.versions(Kind.MEMORY, "k")
+            assert [(each.version, each.content, each.live) for each in found] == [
+                (3, "three", True),
+                (2, "two", False),
+                (1, "one", True),
+            ]
+            every = sorted((each.key, each.version) for each in archive.every_version())
+            assert every == [("k", 1), ("k", 2), ("k", 3), ("other", 1)]
+
+    def test_an_index_made_anew_answers_as_the_old_one(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("k1", "red apple", ["t"]), draft("k2", "green apple"), draft("k3", "sky"))
+            with own.transaction():
+                own.bury(Kind.MEMORY, "k3", START)
+            before = (own.statistics(), dict(own.frequencies(["apple", "red", "t"])), sorted(hits(own, ["apple"])))
+        with provider.archive("a", Level.PUBLIC) as archive, archive.transaction():
+            archive.clear_index()
+            assert archive.index_started()
+            for record in archive.unindexed(limit=10):
+                archive.index(record, columns_of(record))
+            archive.settle_index()
+            assert archive.unindexed(limit=10) == []
+        with reading(provider) as seen:
+            after = (seen.statistics(), dict(seen.frequencies(["apple", "red", "t"])), sorted(hits(seen, ["apple"])))
+            assert after == before
+
+    def test_an_erased_agent_is_unknown_and_begins_anew(self, provider: StorageProvider) -> None:
+        for agent in ("a", "b"):
+            with writing(provider, agent=agent) as own:
+                put(own, draft("k"))
+        provider.erase("a")
+        assert provider.agents() == ["b"]
+        with provider.view("a", Level.RESTRICTED) as view:
+            assert all(contents(each) == ([], Statistics(), []) for each in view.visible)
+        with writing(provider) as own:
+            put(own, draft("k2"))
+            assert [each.key for each in page(own)] == ["k2"]
+        with reading(provider, agent="b") as seen:
+            assert [each.key for each in page(seen)] == ["k"]
+
+    # The control store
+
+    def test_sessions_are_found_by_id_and_by_exact_name(self, provider: StorageProvider) -> None:
+        rows = [row("1", "a", "main"), row("2", "a", "Main"), row("3", "b", "main"), row("4", "a", "caf\u00e9")]
+        insert(provider, *rows)
+        for each in rows:
+            assert provider.control.read(each.id) == each
+            assert provider.control.find(each.agent, each.name or "") == each
+        assert provider.control.sessions("a") == [rows[1], rows[3], rows[0]]
+        assert provider.control.sessions("c") == []
+        for agent, name in (("a", "mai"), ("a", "main "), ("a", "MAIN"), ("a", "cafe\u0301"), ("", "main"), ("a", "")):
+            assert provider.control.find(agent, name) is None
+        assert provider.control.read("") is None
+        assert provider.control.read("12") is None
+
+    def test_sessions_change_one_field_at_a_time(self, provider: StorageProvider) -> None:
+        one, other = row("1", "a", "one"), row("2", "a", "other")
+        insert(provider, one, other)
+        with provider.control.transaction():
+            provider.control.set_taint("1", Level.CONFIDENTIAL)
+        with provider.control.transaction():
+            provider.control.set_ceiling("1", Level.CONFIDENTIAL)
+        with provider.control.transaction():
+            provider.control.end("1")
+        changed = replace(one, taint=Level.CONFIDENTIAL, ceiling=Level.CONFIDENTIAL, ended=True)
+        assert provider.control.sessions("a") == [changed, other]
+
+    def test_a_control_transaction_reads_what_it_wrote_and_leaves_no_trace_when_it_fails(
+        self, provider: StorageProvider
+    ) -> None:
+        insert(provider, row("1", "a", "one"))
+        with pytest.raises(ZeroDivisionError), provider.control.transaction():  # noqa: PT012 - as above
+            provider.control.set_taint("1", Level.RESTRICTED)
+            provider.control.insert(row("2", "a", "two"))
+            found = provider.control.read("1")
+            assert found is not None
+            assert found.taint is Level.RESTRICTED
+            raise ZeroDivisionError
+        assert provider.control.sessions("a") == [row("1", "a", "one")]
+
+    def test_sessions_are_there_when_opened_again(self, backend: Backend) -> None:
+        with open_again(backend) as provider:
+            insert(provider, row("1", "a", "one"))
+        with open_again(backend) as provider:
+            assert provider.control.read("1") == row("1", "a", "one")
+
+    def test_control_transactions_are_alone_and_never_wait_for_a_compartment_that_waits_for_them(
+        self, provider: StorageProvider
+    ) -> None:
+        with writing(provider):
+            insert(provider, row("1", "a", "one"))
+
+        def save() -> None:
+            for _ in range(20):
+                with writing(provider) as own, own.transaction():
+                    assert provider.control.read("1") is not None
+                    own.append(event_of(draft("k")))
+
+        def change() -> None:
+            for _ in range(20):
+                with provider.control.transaction():
+                    with writing(provider) as own, own.transaction(durable=True):
+                        own.append(event_of(draft("k")))
+                    provider.control.set_taint("1", Level.INTERNAL)
+
+        together([save, save, change, change])
+        with reading(provider) as seen:
+            assert sum(1 for _ in seen.entries()) == 80
+
+
+def row(session: str, agent: str, name: str) -> SessionRow:
+    return SessionRow(session, agent, name, Level.PUBLIC, Level.RESTRICTED, None)
+
+
+def insert(provider: StorageProvider, *rows: SessionRow) -> None:
+    with provider.control.transaction():
+        for each in rows:
+            provider.control.insert(each)
+
+
+@contextmanager
+def open_again(backend: Backend) -> Iterator[StorageProvider]:
+    provider = backend.provider()
+    try:
+        yield provider
+    finally:
+        provider.close()
+
+
+@contextmanager
+def writing(provider: StorageProvider, level: Level = Level.PUBLIC, *, agent: str = "a") -> Iterator[Compartment]:
+    with provider.writable_view(agent, level) as view:
+        yield view.own
+
+
+@contextmanager
+def reading(provider: StorageProvider, level: Level = Level.PUBLIC, *, agent: str = "a") -> Iterator[Reading]:
+    with provider.view(agent, level) as view:
+        yield view.visible[0]
+
+
+def page(
+    compartment: Reading, *, after: str = "", tag: str | None = None, limit: int = 100, chars_max: int = 1000
+) -> list[Record]:
+    return compartment.page(Kind.MEMORY, after=after, tag=tag, limit=limit, chars_max=chars_max)
+
+
+def hits(compartment: Reading, terms: Sequence[str]) -> list[str]:
+    return [candidate.key for candidate in compartment.candidates(terms)]
+
+
+def contents(compartment: Reading) -> tuple[object, ...]:
+    return page(compartment), compartment.statistics(), list(compartment.entries())
+
+
+def everything(compartment: Reading) -> list[object]:
+    """All that can be asked of the few keys, tags and words that these tests use."""
+    keys, tags = ("kept", "gone", "new"), ("t", "u", "v")
+    words = ["apple", "pear", "plum", "other", "back"]
+    return [
+        contents(compartment),
+        [compartment.read(Kind.MEMORY, key) for key in keys],
+        [page(compartment, tag=tag) for tag in tags],
+        {term: number for term, number in compartment.frequencies(words).items() if number},
+        [hits(compartment, [word]) for word in words],
+    ]
+
+
+def record_of(version: object, level: Level = Level.PUBLIC) -> Record:
+    fields = {name: getattr(version, name) for name in type(version).__slots__}
+    return Record(agent="a", level=level, **fields)
+
+
+def all_terms(record: Record) -> set[str]:
+    columns = columns_of(record)
+    return {*columns.key, *columns.tags, *columns.content}
+
+
+def statistics_of(records: Sequence[Record]) -> Statistics:
+    total = Statistics()
+    for record in records:
+        columns = columns_of(record)
+        total += Statistics(1, (len(columns.key), len(columns.tags), len(columns.content)))
+    return total
+
+
+def together(works: Sequence[object]) -> None:
+    """Run all at once in threads; the first failure is raised here."""
+    failures: list[BaseException] = []
+
+    def guarded(work: object) -> None:
+        try:
+            work()  # type: ignore[operator]
+        except BaseException as error:  # noqa: BLE001 - a thread's failure is the test's
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads), "threads wait for each other"
+    if failures:
+        raise failures[0]
