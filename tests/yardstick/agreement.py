@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
 from tests.yardstick.model import Answer, Item, Model, match
-from tests.yardstick.worlds import Outcome, World, contents, plain, time_of
+from tests.yardstick.worlds import Contents, Outcome, World, contents, plain, time_of
 
 from tidegate.domain.audit import first_break
 from tidegate.domain.rank import Statistics
+from tidegate.domain.record import Record
 from tidegate.domain.text import analyse
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Reading
 
 
 def disagreement(backend: Backend, steps: t.Trace) -> str:
@@ -55,31 +53,33 @@ def stored_differs(world: World, model: Model) -> str:
     for agent in sorted({agent for agent, _ in (*model.items, *model.audit)}):
         for level in Level:
             with world.compartment(agent, level) as compartment:
-                wrong = compartment_differs(compartment, model, agent, level)
+                wrong = contents_differ(contents(compartment), model, agent, level)
             if wrong:
-                return f"{agent} {level}: {wrong}"
+                return wrong
     return ""
 
 
-def compartment_differs(compartment: Reading, model: Model, agent: str, level: Level) -> str:
+def contents_differ(found: Contents, model: Model, agent: str, level: Level) -> str:
     """How one compartment differs: its records, its statistics, its audit chain."""
     live = sorted((item for item in model.items.get((agent, level), {}).values() if item.live), key=lambda i: i.key)
-    found = contents(compartment)
-    expected = [_record(item, agent) for item in live]
-    records = [{name: record[name] for name in expected[0]} for record in found["records"]] if expected else []
-    if records != expected or len(found["records"]) != len(expected):
-        return f"holds {found['records']!r}; expected {expected!r}"
-    if compartment.statistics() != sum((_counted(item) for item in live), Statistics()):
-        return f"counts {found['statistics']!r}"
-    entries = list(compartment.entries())
-    actions = [str(entry.event.action) for entry in entries]
-    if actions != model.audit.get((agent, level), []):
-        return f"audit says {actions}; expected {model.audit.get((agent, level), [])}"
-    return "" if first_break(entries) is None else "the audit chain does not hold"
+    actions, expected = [str(entry.event.action) for entry in found.entries], model.audit.get((agent, level), [])
+    if [_stored(record) for record in found.records] != [_expected(item, agent) for item in live]:
+        return f"{agent} {level} holds {found.records!r}; expected {live!r}"
+    if found.statistics != sum((_counted(item) for item in live), Statistics()):
+        return f"{agent} {level} counts {found.statistics!r}"
+    if actions != expected:
+        return f"{agent} {level}: the audit says {actions}; expected {expected}"
+    return "" if first_break(found.entries) is None else f"{agent} {level}: the audit chain does not hold"
 
 
-def _record(item: Item, agent: str) -> dict[str, object]:
-    return {name: value for name, value in asdict(item).items() if name != "live"} | {"agent": agent}
+def _stored(each: Record) -> tuple[object, ...]:
+    times = (each.created_at, each.updated_at, each.deleted_at)
+    return each.agent, each.level, each.key, each.content, each.tags, each.version, str(each.origin), times
+
+
+def _expected(item: Item, agent: str) -> tuple[object, ...]:
+    times = (item.created_at, item.updated_at, None)
+    return agent, item.level, item.key, item.content, item.tags, item.version, "agent", times
 
 
 def _counted(item: Item) -> Statistics:

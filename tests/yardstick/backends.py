@@ -72,6 +72,8 @@ class SqliteBackend(Backend):
         shutil.rmtree(self.home, ignore_errors=True)
         for agent in agents:
             shutil.copytree(self._made(agent), self.home / "agents" / agent)
+        if agents:
+            shutil.copy2(self._empty / "control.db", self.home)
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -89,7 +91,7 @@ class SqliteBackend(Backend):
         folder = self._empty / "agents" / agent
         if not folder.exists():
             provider = SqliteProvider(self._empty, durability="normal")
-            with provider.writable_view(agent, Level.PUBLIC):
+            with provider.control.transaction(), provider.writable_view(agent, Level.PUBLIC):
                 pass
             provider.close()
         return folder

@@ -6,15 +6,18 @@ ceiling also the sessions below it in the tree, and of an end the parent that it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TypeAlias
 
 from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
-from tests.yardstick.model import Model, Session
-from tests.yardstick.worlds import Outcome, World, contents, time_of
+from tests.yardstick.model import Answer, Model, Session
+from tests.yardstick.worlds import Contents, Outcome, World, contents, time_of
 
 from tidegate.policy.levels import Level
+from tidegate.storage.base import SessionRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,54 +40,90 @@ class Part:
 
 
 def part_of(steps: t.Trace, observer: Observer) -> Part:
-    """The steps that stay for the observer. Taints are the model's, so the code under test has no say in it."""
-    model, kept, watched = Model(), list[t.Step](), set[int]()
-    for step in steps:
-        acting, felt = _acting(model, step.op), _felt(model, step.op)
-        answer = model.answer(step, time_of(step.index))
-        if isinstance(step.op, t.Restart):
-            kept.append(step)
-        elif step.op.seat.agent == observer.agent:
-            if "error" in answer and isinstance(step.op, t.Ceiling | t.Reset):
-                felt = acting  # what was refused changed nothing
-            if felt.can_flow_to(observer.level):
-                kept.append(step)
-            if acting.can_flow_to(observer.level):
-                watched.add(step.index)
-    return Part(tuple(kept), frozenset(watched))
+    """The steps that stay for the observer, and those whose outcomes it sees."""
+    return part_from(concerns(steps), observer)
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """A step, the agent whose it is (None: everyone's), the level that is answered, and the lowest that feels it."""
+
+    step: t.Step
+    agent: str | None
+    acting: Level
+    felt: Level
+
+
+def concerns(steps: t.Trace) -> list[Concern]:
+    """Whom each step concerns. Taints are the model's, so the code under test has no say in it."""
+    model = Model()
+    return [answered(model, step)[0] for step in steps]
+
+
+def answered(model: Model, step: t.Step) -> tuple[Concern, Answer]:
+    """Whom the next step concerns, and the model's answer to it."""
+    acting, felt = _acting(model, step.op), _felt(model, step.op)
+    answer = model.answer(step, time_of(step.index))
+    if "error" in answer and isinstance(step.op, t.Ceiling | t.Reset):
+        felt = acting  # what was refused changed nothing
+    agent = None if isinstance(step.op, t.Restart) else step.op.seat.agent
+    return Concern(step, agent, acting, felt), answer
+
+
+def part_from(found: list[Concern], observer: Observer) -> Part:
+    """The part of one observer."""
+    mine = [each for each in found if each.agent in (None, observer.agent)]
+    kept = tuple(each.step for each in mine if each.felt.can_flow_to(observer.level))
+    watched = (each.step.index for each in mine if each.agent and each.acting.can_flow_to(observer.level))
+    return Part(kept, frozenset(watched))
 
 
 def differences(backend: Backend, steps: t.Trace, observer: Observer) -> list[str]:
     """What the observer could tell the two worlds apart by; empty when P5 holds for this trace."""
     part = part_of(steps, observer)
-    whole = sight(backend, steps, observer, part.watched)
-    alone = sight(backend, part.kept, observer, part.watched)
+    whole, alone = (sight(run(backend, each, observer), part.watched, observer) for each in (steps, part.kept))
     return list(compare(whole, alone))
 
 
-Sight = dict[str, object]
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """All that a world has shown, and all that is left in it."""
+
+    outcomes: dict[int, Outcome]
+    compartments: dict[tuple[str, Level], Contents]
+    rows: dict[str, list[SessionRow]]
 
 
-def sight(backend: Backend, steps: t.Trace, observer: Observer, watched: frozenset[int]) -> Sight:
-    """Everything that the observer sees in a world that runs these steps, by name."""
+Sight: TypeAlias = dict[str, object]
+"""Everything that one observer sees in a world, by name."""
+
+
+def remains(world: World, outcomes: dict[int, Outcome], agents: Collection[str], highest: Level) -> Remains:
+    """What is left of some agents, up to a level."""
+    compartments = dict[tuple[str, Level], Contents]()
+    for agent, level in product(agents, Level):
+        if level.can_flow_to(highest):
+            with world.compartment(agent, level) as compartment:
+                compartments[agent, level] = contents(compartment)
+    return Remains(outcomes, compartments, {agent: world.rows(agent) for agent in agents})
+
+
+def run(backend: Backend, steps: t.Trace, observer: Observer) -> Remains:
+    """A world that runs these steps, as far as it concerns the observer."""
     world = World(backend, agents=[observer.agent])
     try:
-        outcomes = world.run(steps)
-        seen: Sight = {f"step {index}": masked(outcomes[index], observer.level) for index in sorted(watched)}
-        return seen | remains(world, observer)
+        return remains(world, world.run(steps), [observer.agent], observer.level)
     finally:
         world.close()
 
 
-def remains(world: World, observer: Observer) -> Sight:
-    """What lies in the observer's compartments at the end: records, statistics, audit; and its sessions."""
-    seen: Sight = {}
-    for level in Level:
-        if level.can_flow_to(observer.level):
-            with world.compartment(observer.agent, level) as compartment:
-                seen |= {f"{level} {name}": value for name, value in contents(compartment).items()}
-    rows = [row for row in world.rows(observer.agent) if row.taint.can_flow_to(observer.level)]
-    return seen | {"sessions": [asdict(row) for row in rows]}
+def sight(left: Remains, watched: frozenset[int], observer: Observer) -> Sight:
+    """Its outcomes; records, statistics and audit of its compartments; its sessions."""
+    seen: Sight = {f"step {index}": masked(left.outcomes[index], observer.level) for index in sorted(watched)}
+    for (agent, level), held in left.compartments.items():
+        if agent == observer.agent and level.can_flow_to(observer.level):
+            seen[f"compartment {level}"] = held
+    return seen | {"sessions": [row for row in left.rows[observer.agent] if row.taint.can_flow_to(observer.level)]}
 
 
 def masked(outcome: Outcome, level: Level) -> object:

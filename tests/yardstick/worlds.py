@@ -14,8 +14,10 @@ from tests.yardstick.backends import Backend
 
 from tidegate.core.session import Session
 from tidegate.core.store import Store
+from tidegate.domain.audit import Entry
 from tidegate.domain.memory import Page
-from tidegate.domain.record import Kind
+from tidegate.domain.rank import Statistics
+from tidegate.domain.record import Kind, Record
 from tidegate.errors import Refused, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Reading, SessionRow
@@ -211,14 +213,19 @@ class World:
         return self.handles[seat]
 
 
-def contents(compartment: Reading) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Contents:
     """All that a compartment holds, as far as the contract lets one look."""
+
+    records: list[Record]
+    statistics: Statistics
+    entries: list[Entry]
+
+
+def contents(compartment: Reading) -> Contents:
+    """What a compartment holds now: live records in full, statistics, the audit chain."""
     records = compartment.page(Kind.MEMORY, after="", tag=None, limit=10_000, chars_max=10_000)
-    return {
-        "records": [asdict(record) for record in records],
-        "statistics": asdict(compartment.statistics()),
-        "entries": [asdict(entry) for entry in compartment.entries()],
-    }
+    return Contents(records, compartment.statistics(), list(compartment.entries()))
 
 
 def thawed(value: t.Frozen) -> object:
