@@ -152,7 +152,7 @@ class Sessions:
                 self._raise(row, decision.level, tool)
         return self._require(row, decision, f"call {tool}")[1]
 
-    def check_send(self, session: str, tool: str, classification: Classification, granted: Level | None) -> None:
+    def check_send(self, session: str, tool: str, classification: Classification | None, granted: Level | None) -> None:
         """Whether more bytes may go to the server: P4, for each one after `dispatch`. granted: as in `ServerSend`.
 
         Raises: Refused (unknown, ended, sink).
@@ -160,7 +160,7 @@ class Sessions:
         row = self.read(session)
         self._require(row, decide(ServerSend(standing_of(row), classification, granted)), f"send {tool}")
 
-    def release(self, session: str, tool: str, classification: Classification) -> None:
+    def release(self, session: str, tool: str, classification: Classification | None) -> None:
         """Whether a result may be handed on: only while the session lives (P4). Raises: Refused (unknown, ended)."""
         row = self.read(session)
         self._require(row, decide(ServerResult(standing_of(row), classification)), f"result {tool}")

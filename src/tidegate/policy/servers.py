@@ -35,7 +35,7 @@ class Pin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerCall:
-    """A server's tool is about to be called. None as standing: no such session; as classification: there is none."""
+    """A server's tool is about to be called. In all three events, None stands for what there is not."""
 
     standing: Standing | None
     classification: Classification | None
@@ -50,7 +50,7 @@ class ServerSend:
     """
 
     standing: Standing | None
-    classification: Classification
+    classification: Classification | None
     granted: Level | None
 
 
@@ -59,7 +59,7 @@ class ServerResult:
     """What a server answered is about to be handed on."""
 
     standing: Standing | None
-    classification: Classification
+    classification: Classification | None
 
 
 ServerEvent = ServerCall | ServerSend | ServerResult
@@ -78,11 +78,15 @@ _WITHHELD = Deny("P4", "the result was withheld: it is not for this session")
 
 def judge(event: ServerEvent, standing: Standing) -> Decision:
     """Allow or Deny, for a session that lives. Allow holds the taint of a call from before its first byte on."""
+    if isinstance(event, ServerCall) and event.pin is not Pin.TRUSTED:
+        return _PINS.get(event.pin, _PINS[Pin.UNKNOWN])  # P17
+    if event.classification is None:
+        return _UNCLASSIFIED
     match event:
         case ServerCall():
-            return _call(event, standing)
+            return _call(event.classification, standing)
         case ServerSend():
-            return _send(event, standing)
+            return _send(event.classification, event.granted, standing)
         case ServerResult():
             return Allow(standing.taint) if event.classification.source.can_flow_to(standing.taint) else _WITHHELD
 
@@ -92,18 +96,14 @@ def launders(classifications: Collection[Classification]) -> bool:
     return any(not a.sink.can_flow_to(b.source) for a in classifications for b in classifications)
 
 
-def _call(event: ServerCall, standing: Standing) -> Decision:
-    if event.pin is not Pin.TRUSTED:
-        return _PINS.get(event.pin, _PINS[Pin.UNKNOWN])  # P17
-    if event.classification is None:
-        return _UNCLASSIFIED
-    if not standing.taint.can_flow_to(event.classification.sink):
+def _call(classification: Classification, standing: Standing) -> Decision:
+    if not standing.taint.can_flow_to(classification.sink):
         return _SINK
-    level = max(standing.taint, event.classification.source)  # P4: taint' = taint ⊔ source.
+    level = max(standing.taint, classification.source)  # P4: taint' = taint ⊔ source.
     return Allow(level) if level.can_flow_to(standing.ceiling) else _CEILING
 
 
-def _send(event: ServerSend, standing: Standing) -> Decision:
+def _send(classification: Classification, granted: Level | None, standing: Standing) -> Decision:
     # The call itself was settled below the taint that it raised; nobody may have raised further since.
-    settled = event.granted is not None and standing.taint.can_flow_to(event.granted)
-    return Allow(standing.taint) if settled or standing.taint.can_flow_to(event.classification.sink) else _SINK
+    settled = granted is not None and standing.taint.can_flow_to(granted)
+    return Allow(standing.taint) if settled or standing.taint.can_flow_to(classification.sink) else _SINK

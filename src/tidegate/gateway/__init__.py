@@ -1,0 +1,1 @@
+"""Foreign MCP servers behind the gate: connections, pins on their tools, marks on their results."""

@@ -1,0 +1,194 @@
+"""The gateway: foreign servers' tools, for one session. What the policy allows is called; nothing else is (P4, P14).
+
+    async with Gateway(store, session, settings.servers, Pins(home)) as gateway:
+        gateway.tools()                                         # what a model is told of: the same at every taint
+        result = await gateway.call("files__read_file", {...})  # result.text goes into the conversation
+
+A call, step by step. The tool is looked up. One transaction checks sink and ceiling and raises the taint, durably. Only
+then the server is started or reached, and asked for its definitions, which must be the pinned ones. The call goes out,
+each message checked again. What came back is handed on if the session still lives, marked as data from outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from tidegate.config_servers import Server
+from tidegate.core.session import Session
+from tidegate.core.store import Store, fresh_id
+from tidegate.errors import InvalidArgument, LimitExceeded, Refused
+from tidegate.gateway.limits import ARGUMENTS_BYTES_MAX, CutOffError
+from tidegate.gateway.offers import Offer, offers
+from tidegate.gateway.pins import Definitions, Pins, verdict
+from tidegate.gateway.results import Result, no_answer, outside
+from tidegate.policy.levels import Level
+from tidegate.policy.servers import Classification, Pin
+
+if TYPE_CHECKING:
+    from tidegate.gateway.connections import Connect, Connection
+    from tidegate.gateway.wire import Check
+
+T = TypeVar("T")
+
+
+class Hop(Protocol):
+    """Runs what may block, away from the event loop."""
+
+    def __call__(self, act: Callable[..., T], /, *arguments: Any) -> Awaitable[T]: ...
+
+
+class Gateway:
+    """Foreign tools for one session, over one kept-open connection to each server that it calls.
+
+    Calls to one server run one after the other; calls to different ones may overlap. Close it with the session.
+    connect, hop: for tests.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        session: Session,
+        servers: Mapping[str, Server],
+        pins: Pins,
+        *,
+        ids: Callable[[], str] = fresh_id,
+        connect: Connect | None = None,
+        hop: Hop = asyncio.to_thread,
+    ) -> None:
+        self._sessions = store.sessions
+        self._session = session.id
+        self._servers = servers
+        self._pins = pins
+        self._ids = ids
+        self._connect = connect or _connect
+        self._hop = hop
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._connections: dict[str, Connection] = {}
+        self._closed = False
+
+    def tools(self) -> list[Offer]:
+        """The tools that can be called, taint permitting: trusted and classified, by name. No server is asked.
+
+        Raises: StorageError when the pins cannot be read.
+        """
+        found = offers(self._servers.values(), self._pins)
+        return [offer for offer in found.values() if offer.classification is not None]
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> Result:
+        """What the tool answered, marked as data from outside; or, in our own words, why there is no answer.
+
+        The session's taint may have risen by it. A server that hangs, floods or ends is cut off, and started anew at
+        the next call. Cancelling a call leaves the taint as it was raised.
+        Raises: Refused (ended, unknown tool, unclassified, pin, sink, ceiling), in words that the model can pass on;
+        InvalidArgument, LimitExceeded, StorageError. Then no call was made.
+        """
+        offer = (await self._hop(offers, self._servers.values(), self._pins)).get(name)
+        if offer is None:
+            raise await self._refusal("tool", None, Pin.UNKNOWN)  # its name is the model's own text (P12)
+        _check_arguments(arguments or {})
+        try:
+            async with self._turns[offer.server.name]:
+                return await self._call(offer, arguments or {})
+        except Refused as refused:
+            raise Refused(f"{offer.name}: {refused.message}", **refused.details) from None
+
+    async def close(self) -> None:
+        """End every connection. Takes a few seconds at most; nothing is sent."""
+        self._closed = True
+        connections = list(self._connections.values())
+        self._connections.clear()
+        await asyncio.gather(*(connection.close() for connection in connections))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _call(self, offer: Offer, arguments: Mapping[str, Any]) -> Result:
+        granted = await self._dispatch(offer.name, offer.classification, Pin.TRUSTED)
+        check = partial(self._check, offer, granted)
+        try:
+            connection, found = await self._ready(offer.server, check)
+            pin = verdict(offer.definition.name, self._pins.of(offer.server.name), found)
+            if pin is not Pin.TRUSTED:
+                raise await self._refusal(offer.name, offer.classification, pin)
+            reply = await connection.call(check, offer.definition.name, arguments)
+            result = outside(offer.name, reply, self._ids())
+        except CutOffError as error:
+            await self._drop(offer.server)
+            result = no_answer(offer.name, error.reason)
+        except Refused:
+            await self._drop(offer.server)
+            raise
+        # Not in another thread: between this check and the return nothing else gets a turn.
+        self._sessions.release(self._session, offer.name, offer.classification)
+        return result
+
+    async def _dispatch(self, tool: str, classification: Classification | None, pin: Pin) -> Level:
+        return await self._hop(self._sessions.dispatch, self._session, tool, classification, pin)
+
+    async def _refusal(self, tool: str, classification: Classification | None, pin: Pin) -> Refused:
+        """What the policy says to this pin, entered in the audit."""
+        try:
+            await self._dispatch(tool, classification, pin)
+        except Refused as refused:
+            return refused
+        return Refused("unknown tool", rule="P17")
+
+    def _check(self, offer: Offer, granted: Level, settled: bool) -> None:
+        """P4: once more, right before a message goes to the server."""
+        self._sessions.check_send(self._session, offer.name, offer.classification, granted if settled else None)
+
+    async def _ready(self, server: Server, check: Check) -> tuple[Connection, Definitions]:
+        """The connection to a server, and how the server defines its tools now."""
+        kept = self._connections.get(server.name)
+        if kept is not None:
+            try:
+                return kept, await kept.definitions(check)
+            except CutOffError:  # it ended meanwhile: nothing of this call was sent on it
+                await self._drop(server)
+        connection = await self._connect(server, check)
+        if self._closed:
+            await connection.close()
+            raise CutOffError("is not connected any more: the conversation is over")
+        self._connections[server.name] = connection
+        return connection, await connection.definitions(check)
+
+    async def _drop(self, server: Server) -> None:
+        connection = self._connections.pop(server.name, None)
+        if connection is not None:
+            await connection.close()
+
+
+def _check_arguments(arguments: Mapping[str, Any]) -> None:
+    """Raises: InvalidArgument, LimitExceeded, for what cannot be sent."""
+    try:
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidArgument("arguments: must be JSON, of well-formed text", argument="arguments") from None
+    if re.search(r"(?<!\\)(?:\\\\)*\\u0000", text):
+        raise InvalidArgument("arguments: must not contain NUL", argument="arguments")
+    if size > ARGUMENTS_BYTES_MAX:
+        raise LimitExceeded(
+            f"arguments: of {size} bytes, more than {ARGUMENTS_BYTES_MAX}",
+            argument="arguments",
+            limit=ARGUMENTS_BYTES_MAX,
+            actual=size,
+        )
+
+
+async def _connect(server: Server, check: Check) -> Connection:
+    from tidegate.gateway.connections import McpConnection  # the library is an extra, and takes a while
+
+    return await McpConnection.open(server, check)

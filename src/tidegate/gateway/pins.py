@@ -1,0 +1,128 @@
+"""Pins: the tool definitions that the owner has looked at, by server. Owner state, in `pins.json` in the home.
+
+A tool can be called only while its server defines it exactly as it was when the owner trusted it (P14). What a model
+gets to read of a tool is the pinned text too: so its list of tools is the same at every taint, and no server is asked
+for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import StorageError
+from tidegate.policy.servers import Pin
+
+PINS_NAME = "pins.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A tool as its server defines it: all that it says about the tool, hints included."""
+
+    name: str
+    title: str | None
+    description: str | None
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any] | None
+    annotations: Mapping[str, Any] | None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all of it, independent of the order of keys."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+Definitions = Mapping[str, Definition]
+"""Of one server, by the name of the tool."""
+
+
+class Pins:
+    """The pins of one home. Read afresh at each look, so that what the owner trusts holds at once."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / PINS_NAME
+
+    def of(self, server: str) -> Definitions:
+        """The trusted definitions of a server. Raises: StorageError when the file cannot be read or is damaged."""
+        tools = self._read().get(server, {"tools": []})["tools"]
+        definitions = [_parsed(tool) for tool in tools]
+        return {definition.name: definition for definition in definitions}
+
+    def trust(self, server: str, definitions: Iterable[Definition], at: datetime) -> None:
+        """Make these the server's trusted definitions, in place of all that were. For the owner."""
+        tools = [{**asdict(each), "sha256": each.digest} for each in sorted(definitions, key=lambda each: each.name)]
+        pins = {**self._read(), server: {"trusted_at": at.isoformat(), "tools": tools}}
+        text = json.dumps({"format": _FORMAT, "servers": pins}, indent=1, sort_keys=True)
+        try:
+            self._write(text + "\n")
+        except OSError:
+            raise StorageError(f"{PINS_NAME}: cannot be written") from None
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self._path.read_bytes())
+            if found["format"] != _FORMAT:
+                raise ValueError
+            servers: dict[str, Any] = found["servers"]
+            for server in servers.values():
+                for tool in server["tools"]:
+                    _parsed(tool)
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            # P17: no pin can be trusted, so no tool is.
+            raise StorageError(f"{PINS_NAME}: cannot be read, or is damaged; remove it and trust again") from None
+        return servers
+
+    def _write(self, text: str) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number, name = tempfile.mkstemp(dir=self._path.parent, prefix=PINS_NAME)  # 0600
+        try:
+            with os.fdopen(number, "w", encoding="ascii") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self._path)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+
+def compare(pinned: Definitions, found: Definitions) -> dict[str, Pin]:
+    """How each tool, of either side, stands against its pin."""
+    names = sorted({*pinned, *found})
+    return {name: _compare(pinned.get(name), found.get(name)) for name in names}
+
+
+def verdict(tool: str, pinned: Definitions, found: Definitions) -> Pin:
+    """How a tool stands now that the server defines its tools so: one changed definition blocks all of them."""
+    states = compare(pinned, found)
+    changed = any(state is Pin.CHANGED for state in states.values())
+    return Pin.CHANGED if changed else states.get(tool, Pin.UNKNOWN)
+
+
+def _compare(pinned: Definition | None, found: Definition | None) -> Pin:
+    if pinned is None:
+        return Pin.NEW
+    if found is None:
+        return Pin.GONE
+    return Pin.TRUSTED if found.digest == pinned.digest else Pin.CHANGED
+
+
+def _parsed(tool: Mapping[str, Any]) -> Definition:
+    fields = dict(tool)
+    digest = fields.pop("sha256")
+    definition = Definition(**fields)
+    if not isinstance(definition.name, str) or digest != definition.digest:
+        raise ValueError
+    return definition

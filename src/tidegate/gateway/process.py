@@ -1,0 +1,110 @@
+"""A server as a process: lines in and lines out, each bounded, and an end that nothing survives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from contextlib import suppress
+
+from tidegate.config_servers import Server
+from tidegate.gateway.limits import LINE_BYTES_MAX, CutOffError
+
+STOP_SECONDS = 1.0
+"""How long a server may take to end after its input ended, and once more after it was told to."""
+
+# What programs need to run at all. Nothing of Tidegate's, and no secret of the user's.
+_INHERITED = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
+    *("APPDATA", "COMSPEC", "LOCALAPPDATA", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
+)
+
+
+class Process:
+    """One server, from its start to its end. What it writes to standard error is dropped: it would be content (P12)."""
+
+    def __init__(self, process: asyncio.subprocess.Process, folder: str | None) -> None:
+        self._process = process
+        self._folder = folder
+
+    @classmethod
+    async def start(cls, server: Server) -> Process:
+        """The running server. Raises: CutOffError when it cannot be started."""
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        folder = tempfile.mkdtemp(prefix="tidegate-") if server.cwd is None else None
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *server.command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                limit=LINE_BYTES_MAX,
+                env={**inherited, **server.environment},
+                cwd=folder or os.path.expanduser(server.cwd or ""),
+                start_new_session=True,
+            )
+        except BaseException as error:
+            _remove(folder)
+            if isinstance(error, OSError | ValueError):
+                raise CutOffError("cannot be started: the owner looks at its command in config.toml") from None
+            raise
+        return cls(process, folder)
+
+    async def read(self) -> bytes:
+        """The next line, with its end; b"" when there is no more. Raises: CutOffError for one without end."""
+        if self._process.stdout is None:
+            return b""
+        try:
+            return await self._process.stdout.readline()
+        except ValueError:
+            raise CutOffError(f"sent a message of more than {LINE_BYTES_MAX} bytes") from None
+        except OSError:
+            return b""
+
+    async def write(self, line: bytes) -> None:
+        """Send a line. Raises: OSError when nobody reads any more."""
+        if self._process.stdin is not None:
+            self._process.stdin.write(line)
+            await self._process.stdin.drain()
+
+    async def stop(self) -> None:
+        """End the server and all that it started, gently at first. Takes a few seconds at most."""
+        try:
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            await self._ends()
+            self._signal(signal.SIGTERM)
+            await self._ends()
+        finally:
+            # All of the group, also when the server itself is gone: it may have left children.
+            self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+            _close(self._process)
+            _remove(self._folder)
+
+    async def _ends(self) -> None:
+        # Not `wait()`: that waits for the pipes too, which a child may hold open.
+        for _ in range(int(STOP_SECONDS / 0.01)):
+            if self._process.returncode is not None:
+                return
+            await asyncio.sleep(0.01)
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, number)
+            elif self._process.returncode is None:
+                self._process.send_signal(number)
+
+
+def _close(process: asyncio.subprocess.Process) -> None:
+    # The transport has no public name; left open, it would hold the pipes of a child that outlives the server.
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()
+
+
+def _remove(folder: str | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
