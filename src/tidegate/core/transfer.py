@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tidegate.core import files
+from tidegate.core.backup import BackedUp, Backup
 from tidegate.core.foreign import open_source
 from tidegate.core.gate import Act
 from tidegate.core.intake import Imported, Intake, Notice, Rules
@@ -113,6 +114,24 @@ class Transfer:
         act = Act("", self._clock(), self._ids)
         intake = Intake(opened, level, act, self._limits, rules or Rules(), notice=notice, progress=progress)
         return intake.run(self._provider, self._agent)
+
+    def backup(self, path: str | Path, *, progress: Callable[[str, int], object] = _unheard) -> BackedUp:
+        """Everything of the agent, at every level, in one file that is readable for its owner alone.
+
+        It has the level of the highest thing in it (P11). It was read back before it took its name.
+        Raises: InvalidArgument (path), NotFound (nothing is kept for the agent), StorageError.
+        """
+        return Backup(self._provider, self._agent, self._clock, progress).write(files.named(path))
+
+    def restore_backup(
+        self, path: str | Path, *, dry_run: bool = False, progress: Callable[[str, int], object] = _unheard
+    ) -> BackedUp:
+        """What was restored: levels, versions, deletions and chains as they were; sessions as ended ones.
+
+        dry_run: only check the backup and the agent. Raises: InvalidArgument (the file: not there, damaged, another
+        agent's), Refused (the agent is not empty), StorageError; then nothing was changed.
+        """
+        return Backup(self._provider, self._agent, self._clock, progress).restore(files.named(path), dry_run=dry_run)
 
     def _check(self, record: Record, level: Level) -> None:
         """P1, once more, for each record that leaves. Raises: Refused."""

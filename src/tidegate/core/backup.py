@@ -1,0 +1,218 @@
+"""Backup: everything of one agent in one file, exactly, while in use; and back, into an agent that is empty (P10)."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from tidegate.core import files
+from tidegate.domain import backup
+from tidegate.domain.audit import Entry
+from tidegate.domain.backup import DamagedBackupError, Placed, Reader, Session, Summary
+from tidegate.domain.jsonlines import to_line
+from tidegate.domain.record import Kind, Record
+from tidegate.domain.text import analyse
+from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Archive, Compartment, Reading, SessionRow, StorageProvider
+
+_LINE_BYTES_MAX = 1 << 30  # the longest content that any limit allows, and room to spare
+_PACK_LEVEL = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackedUp:
+    """What a backup holds, or what was restored from one. versions: of all records, superseded and deleted ones too."""
+
+    agent: str
+    versions: int
+    entries: int
+    sessions: int
+
+
+class Backup:
+    """Backup and restore of one agent. For the owner, never for the model."""
+
+    def __init__(
+        self,
+        provider: StorageProvider,
+        agent: str,
+        clock: Callable[[], datetime],
+        progress: Callable[[str, int], object],
+    ) -> None:
+        self._provider = provider
+        self._agent = agent
+        self._clock = clock
+        self._progress = progress
+
+    def write(self, path: Path) -> BackedUp:
+        """Writes a backup, reads it back, and only then gives it its name. As of one moment in each compartment."""
+        if self._agent not in self._provider.agents():
+            raise NotFound("agent: nothing is kept for it", argument="agent")
+        counts = {"sessions": 0, "entries": 0, "versions": 0}
+        with files.writing(path, lambda new: self._verify(new, counts)) as file, _packed(file) as write:
+            write(backup.heading(self._agent, self._clock()))
+            self._write_sessions(write, counts)
+            self._write_levels(write, counts)
+            write.end(counts)
+        return BackedUp(agent=self._agent, **counts)
+
+    def restore(self, path: Path, *, dry_run: bool) -> BackedUp:
+        """Restores a backup that holds in every part into an agent that is empty; all of it or nothing."""
+        summary = self._inspect(path)
+        if summary.agent != self._agent:
+            raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
+        with self._provider.view(self._agent, Level.RESTRICTED) as view:
+            unfinished = [each for each in view.visible if not _is_restored(each, summary.heads[each.level])]
+        if not unfinished:
+            raise Refused("agent: holds what is in this backup already", rule="P10")
+        if not dry_run:
+            self._restore_sessions(path)
+            self._restore_levels(path, summary.heads)
+        return BackedUp(agent=self._agent, **summary.counts())
+
+    def _write_sessions(self, write: _Writer, counts: dict[str, int]) -> None:
+        for row in self._provider.control.sessions(self._agent):
+            session = Session(row.id, row.name or "", row.taint, row.ceiling, row.parent, row.ended)
+            write(backup.session_line(session))
+            counts["sessions"] += 1
+
+    def _write_levels(self, write: _Writer, counts: dict[str, int]) -> None:
+        with ExitStack() as moment:
+            archives = [moment.enter_context(self._provider.archive(self._agent, level)) for level in Level]
+            for archive in archives:
+                moment.enter_context(archive.snapshot())
+                archive.last_entry()  # a snapshot begins with the first reading in it
+            for archive in archives:
+                write(backup.level_line(archive.level))
+                for entry in archive.entries():
+                    write(backup.entry_line(entry))
+                    counts["entries"] += 1
+                for record in _versions(archive):
+                    write(backup.record_line(record))
+                    counts["versions"] += 1
+                    self._progress("written", counts["versions"])
+
+    def _verify(self, new: Path, counts: Mapping[str, int]) -> None:
+        try:
+            read = self._inspect(new).counts()
+        except InvalidArgument as damage:
+            raise StorageError(f"{damage.message}; no backup was made; run `tidegate doctor`") from None
+        if read != counts:
+            raise StorageError("the backup does not hold what was written; none was made")
+
+    def _inspect(self, path: Path) -> Summary:
+        reader = Reader(_unpacked(path), self._provider.audit_secret)
+        for number, _ in enumerate(_checked(reader), 1):
+            self._progress("checked", number)
+        return reader.summary
+
+    def _restore_sessions(self, path: Path) -> None:
+        """P7, P10: as ended ones. What their clients have read since the backup was made, nobody knows any more."""
+        reader = Reader(_unpacked(path), self._provider.audit_secret)
+        sessions = [part for part in _checked(reader) if isinstance(part, Session)]
+        if sessions:
+            with self._provider.control.transaction():
+                for session in sessions:
+                    self._restore_session(session)
+
+    def _restore_session(self, session: Session) -> None:
+        control = self._provider.control
+        present = control.read(session.id)
+        if present is not None:  # it outlived the files: it stays as it is, unless it would stand lower than it stood
+            if not present.ended and (session.ended or not session.taint.can_flow_to(present.taint)):
+                control.end(session.id)
+        elif control.find(self._agent, session.name) is None:
+            row = SessionRow(session.id, self._agent, session.name, session.taint, session.ceiling, session.parent)
+            control.insert(row)
+            control.end(row.id)
+
+    def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
+        with ExitStack() as together:
+            targets: dict[Level, Compartment] = {}
+            for level in Level:
+                own = together.enter_context(self._provider.writable_view(self._agent, level)).own
+                together.enter_context(own.transaction(durable=True))
+                if not _is_restored(own, heads[level]):
+                    targets[level] = own
+            reader = Reader(_unpacked(path), self._provider.audit_secret)
+            for number, part in enumerate(_checked(reader), 1):
+                if isinstance(part, Placed) and part.level in targets:
+                    _restore(targets[part.level], part.item)
+                self._progress("restored", number)
+            if reader.summary.heads != heads:
+                raise InvalidArgument("file: changed while it was read; nothing was restored", argument="file")
+
+
+def _is_restored(compartment: Reading, head: Entry | None) -> bool:
+    """Whether a compartment holds its part of the backup: nothing, or an earlier attempt was cut off after it.
+
+    Raises: Refused when it holds anything else.
+    """
+    present = compartment.last_entry()
+    if present not in (None, head):
+        raise Refused("agent: is not empty, and a backup is restored only into one that is", rule="P10")
+    return present == head
+
+
+def _restore(own: Compartment, item: Entry | Record) -> None:
+    """The chain comes out as it was, since each entry follows from those before it and the key; the index is anew."""
+    if isinstance(item, Entry):
+        own.append(item.event)
+        return
+    own.put(item, analyse(item.key, item.tags, item.content) if item.kind is Kind.MEMORY else None)
+    if item.deleted_at is not None:
+        own.bury(item.kind, item.key, item.deleted_at)
+
+
+def _versions(archive: Archive) -> Iterator[Record]:
+    """Every version, by kind, key and number. What a purge left behind of a key that is gone is left out."""
+    for kind, key in sorted({(record.kind, record.key) for record in archive.every_version()}):
+        if archive.read(kind, key, chars_max=0) is not None:
+            yield from reversed(archive.versions(kind, key))
+
+
+class _Writer:
+    """Writes lines, and keeps their digest."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def __call__(self, value: dict[str, Any]) -> None:
+        line = to_line(value).encode() + b"\n"
+        self._digest.update(line)
+        self._file.write(line)
+
+    def end(self, counts: Mapping[str, int]) -> None:
+        """The last line."""
+        self(backup.end_line(counts, self._digest.hexdigest()))
+
+
+@contextmanager
+def _packed(file: IO[bytes]) -> Iterator[_Writer]:
+    with gzip.GzipFile("", "wb", _PACK_LEVEL, file, mtime=0) as packed:
+        yield _Writer(packed)
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    with files.reading(path) as file, gzip.GzipFile("", "rb", fileobj=file) as unpacked:
+        try:
+            while line := unpacked.readline(_LINE_BYTES_MAX):
+                yield line
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            raise DamagedBackupError("it is cut short or damaged") from None
+
+
+def _checked(reader: Reader) -> Iterator[Session | Placed]:
+    try:
+        yield from reader
+    except DamagedBackupError as damage:
+        raise InvalidArgument(f"file: {damage}", argument="file") from None

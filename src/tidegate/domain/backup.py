@@ -1,0 +1,257 @@
+"""The lines of a backup: everything of one agent, at every level, in a form that no storage provider owns.
+
+A heading; the sessions; for each level its audit chain and then every version of every record, in order; and an end
+that counts them and holds a digest of all the lines before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tidegate.domain.audit import Action, Entry, Event, chain, commit
+from tidegate.domain.jsonlines import NotJsonError, read_object
+from tidegate.domain.moment import NotATimeError, read_time, write_time
+from tidegate.domain.record import Kind, Origin, Record
+from tidegate.policy.levels import Level, read_label
+
+FORMAT = "tidegate-backup"
+VERSION = 1
+
+
+class DamagedBackupError(Exception):
+    """A file is not a backup as it was written; the message says what is wrong, and carries nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A named session, as the control store holds it."""
+
+    id: str
+    name: str
+    taint: Level
+    ceiling: Level
+    parent: str | None
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An entry of an audit chain, or a version of a record, and its level."""
+
+    level: Level
+    item: Entry | Record
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a backup holds. heads: the last entry of each level's chain."""
+
+    agent: str = ""
+    sessions: int = 0
+    entries: int = 0
+    versions: int = 0
+    heads: dict[Level, Entry | None] = field(default_factory=dict)
+
+    def counts(self) -> dict[str, int]:
+        return {"sessions": self.sessions, "entries": self.entries, "versions": self.versions}
+
+
+def heading(agent: str, at: datetime) -> dict[str, Any]:
+    return {"format": FORMAT, "version": VERSION, "agent": agent, "created_at": write_time(at)}
+
+
+def session_line(session: Session) -> dict[str, Any]:
+    fields = {name: getattr(session, name) for name in Session.__slots__}
+    return {"session": {**fields, "taint": session.taint.name, "ceiling": session.ceiling.name}}
+
+
+def level_line(level: Level) -> dict[str, Any]:
+    return {"level": level.name}
+
+
+def entry_line(entry: Entry) -> dict[str, Any]:
+    event = {name: getattr(entry.event, name) for name in Event.__slots__}
+    fields = {"sequence": entry.sequence, **event, "at": write_time(entry.event.at)}
+    return {"entry": {**fields, "previous": entry.previous, "hash": entry.hash}}
+
+
+def record_line(record: Record) -> dict[str, Any]:
+    times = {name: getattr(record, name) for name in ("created_at", "updated_at", "deleted_at")}
+    return {
+        "record": {
+            "kind": record.kind,
+            "key": record.key,
+            "content": record.content,
+            "tags": list(record.tags),
+            "origin": record.origin,
+            "version": record.version,
+            "nonce": record.nonce,
+            **{name: time and write_time(time) for name, time in times.items()},
+        }
+    }
+
+
+def end_line(counts: Mapping[str, int], digest: str) -> dict[str, Any]:
+    return {"end": dict(counts), "sha256": digest}
+
+
+class Reader:
+    """Reads the lines of a backup, and believes none of them: each is checked against those before it.
+
+    secret: what the chains are keyed with. Iterate to the end: only then is the last of it checked.
+    Raises: DamagedBackupError.
+    """
+
+    def __init__(self, lines: Iterable[bytes], secret: bytes | None) -> None:
+        self.summary = Summary()
+        self._lines = lines
+        self._secret = secret
+        self._digest = hashlib.sha256()
+        self._level: Level | None = None
+        self._commitments: set[str] = set()
+        self._previous: tuple[str, str, int] | None = None
+
+    def __iter__(self) -> Iterator[Session | Placed]:
+        ended = False
+        for number, line in enumerate(self._lines, 1):
+            if ended:
+                raise DamagedBackupError("something follows its end")
+            try:
+                value = read_object(line.decode())
+                part = self._part(number, value)
+            except (NotJsonError, NotATimeError, UnicodeDecodeError, KeyError, TypeError, ValueError):
+                raise DamagedBackupError(f"line {number} is not one of a backup") from None
+            ended = "end" in value
+            self._digest.update(line)
+            if part is not None:
+                yield part
+        if not ended:
+            raise DamagedBackupError("its end is missing")
+
+    def _part(self, number: int, value: dict[str, Any]) -> Session | Placed | None:
+        if number == 1:
+            self._begin(value)
+        elif "session" in value and self._level is None:
+            self.summary.sessions += 1
+            return _session(value["session"])
+        elif "level" in value:
+            self._enter(_level(value["level"]))
+        elif "entry" in value and self._previous is None:
+            return self._entry(value["entry"])
+        elif "record" in value:
+            return self._record(value["record"])
+        else:
+            self._end(value)
+        return None
+
+    def _begin(self, value: Mapping[str, Any]) -> None:
+        if value.get("format") != FORMAT:
+            raise DamagedBackupError("it is not a backup")
+        if value.get("version") != VERSION:
+            raise DamagedBackupError("it was written by a newer version of Tidegate")
+        self.summary.agent = _text(value["agent"])
+
+    def _enter(self, level: Level) -> None:
+        if level != len(self.summary.heads):
+            raise DamagedBackupError("its levels are not in order")
+        self._level = level
+        self._commitments, self._previous = set(), None
+        self.summary.heads[level] = None
+
+    def _entry(self, fields: Mapping[str, Any]) -> Placed:
+        level = self._here()
+        entry = _entry(fields)
+        expected = chain(entry.event, self.summary.heads[level], self._secret)
+        # P9: what the digest of the file cannot prove, since whoever changes the one can make the other anew.
+        if entry.event.action is Action.UNKNOWN or not hmac.compare_digest(
+            repr(entry).encode(), repr(expected).encode()
+        ):
+            raise DamagedBackupError(f"the audit chain of {level} does not hold: it was changed, or has another key")
+        self.summary.heads[level] = entry
+        self.summary.entries += 1
+        self._commitments.add(entry.event.commitment)
+        return Placed(level, entry)
+
+    def _record(self, fields: Mapping[str, Any]) -> Placed:
+        level = self._here()
+        record = _record(fields, self.summary.agent, level)
+        place = (str(record.kind), record.key, record.version)
+        if self._previous is not None and place <= self._previous:
+            raise DamagedBackupError(f"the records of {level} are not in order")
+        if record.kind is Kind.MEMORY:
+            commitment = commit(record.nonce, record.key, record.content, record.tags)
+            if commitment not in self._commitments:
+                raise DamagedBackupError(f"a record of {level} is not the one that its audit chain knows")
+        self._previous = place
+        self.summary.versions += 1
+        return Placed(level, record)
+
+    def _end(self, value: Mapping[str, Any]) -> None:
+        if len(self.summary.heads) != len(Level) or value["end"] != self.summary.counts():
+            raise DamagedBackupError("something of it is missing")
+        if value["sha256"] != self._digest.hexdigest():
+            raise DamagedBackupError("it was changed")
+
+    def _here(self) -> Level:
+        if self._level is None:
+            raise DamagedBackupError("its levels are not in order")
+        return self._level
+
+
+def _session(fields: Mapping[str, Any]) -> Session:
+    return Session(
+        id=_text(fields["id"]),
+        name=_text(fields["name"]),
+        taint=_level(fields["taint"]),
+        ceiling=_level(fields["ceiling"]),
+        parent=None if fields["parent"] is None else _text(fields["parent"]),
+        ended=fields["ended"] is not False,
+    )
+
+
+def _entry(fields: Mapping[str, Any]) -> Entry:
+    texts = {name: _text(fields[name]) for name in ("session", "detail", "commitment")}
+    event = Event(at=read_time(fields["at"]), action=Action(fields["action"]), **texts)
+    return Entry(_count(fields["sequence"]), event, _text(fields["previous"]), _text(fields["hash"]))
+
+
+def _record(fields: Mapping[str, Any], agent: str, level: Level) -> Record:
+    deleted_at = fields["deleted_at"]
+    return Record(
+        kind=Kind(fields["kind"]),
+        key=_text(fields["key"]),
+        content=_text(fields["content"]),
+        tags=tuple(map(_text, fields["tags"])),
+        origin=Origin(fields["origin"]),
+        version=_count(fields["version"]),
+        nonce=_text(fields["nonce"]),
+        created_at=read_time(fields["created_at"]),
+        updated_at=read_time(fields["updated_at"]),
+        agent=agent,
+        level=level,
+        deleted_at=None if deleted_at is None else read_time(deleted_at),
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise TypeError
+    return value
+
+
+def _level(value: object) -> Level:
+    level = read_label(value)
+    if level is None:
+        raise TypeError
+    return level
