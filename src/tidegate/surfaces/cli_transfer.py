@@ -1,0 +1,202 @@
+"""Memories out and in, backup and restore: the owner's acts. A model has no tool for any of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.domain.foreign import Source
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level
+from tidegate.surfaces import output
+from tidegate.surfaces.cli_common import Command, open_store, options, remark, show
+
+if TYPE_CHECKING:
+    from tidegate.core.backup import BackedUp
+    from tidegate.core.intake import Imported, Notice
+    from tidegate.core.transfer import Transfer
+
+_PROGRESS_STEP = 10_000
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "tidegate export memories.jsonl --level CONFIDENTIAL",
+        "tidegate export --level INTERNAL >> all.jsonl",
+    ),
+)
+@click.argument("file", required=False, help="Where to; without it, or with -, standard output.")
+def export(file: str | None) -> None:
+    """Write all memories that --level (or the session) may see, as JSON Lines.
+
+    The first line says the level. Each memory has its own; what lies higher is not in the file. A FILE is readable for
+    its owner alone, and replaced only when the new one is whole.
+    """
+    with _at_level() as (transfer, level):
+        if file in (None, "-"):
+            done = transfer.export(level, output.write)
+        else:
+            done = transfer.export_to(file or "", level)
+            show({"exported": done.memories, "level": str(level)}, ())
+    remark(f"exported {done.memories} memories at {level}")
+
+
+@click.command(
+    name="import",
+    cls=Command,
+    examples=(
+        "tidegate import memories.jsonl --level CONFIDENTIAL",
+        "tidegate import memory.jsonl --from mcp --level INTERNAL --dry-run",
+        "tidegate import notes/ --level INTERNAL",
+    ),
+)
+@click.argument("file", help="A file, or a folder of notes.")
+@click.option("--from", "source", type=click.Choice(Source), metavar="KIND", help=f"{', '.join(Source)}.")
+@click.option("--source-agent", metavar="AGENT", help="Whose memories to take, where the file holds several agents'.")
+@click.option("--exact", is_flag=True, help="Leave out what is labelled lower than the level of the import.")
+@click.option("--overwrite", is_flag=True, help="Also replace memories that were saved later here.")
+@click.option("--restore-deleted", is_flag=True, help="Also bring back memories that were deleted here.")
+@click.option("--strict", is_flag=True, help="Import nothing when any memory is refused.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+def import_(file: str, source: Source | None, source_agent: str | None, **rules: bool) -> int:
+    """Take memories in from FILE, all at --level (or the session's), in one transaction.
+
+    What FILE is, is told from what is in it, or by --from. Each memory is marked as imported. One that is labelled
+    higher is refused, by its line; the others are imported, and the exit code is 1. Importing again changes nothing.
+    """
+    from tidegate.core.intake import Rules
+
+    notices: list[Notice] = []
+
+    def hear(notice: Notice) -> None:
+        remark(f"{'refused' if notice.refused else 'note'}: {notice.place}: {notice.reason}")
+        if options().json:
+            notices.append(notice)
+
+    with _at_level() as (transfer, level):
+        done = transfer.import_from(
+            file,
+            level,
+            source=source,
+            source_agent=source_agent,
+            rules=Rules(**rules),
+            notice=hear,
+            progress=_progress,
+        )
+    show({**_imported(done), "notices": [_notice(notice) for notice in notices]}, _import_lines(done))
+    return 1 if done.refused else 0
+
+
+@click.command(cls=Command, examples=("tidegate backup assistant.backup", "tidegate backup a.backup --agent a"))
+@click.argument("file", help="Where to. What is there is replaced when the new backup has been read back.")
+def backup(file: str) -> None:
+    """Write everything of the agent to one FILE: all levels, versions, deletions, audit chains, sessions.
+
+    It can be done while servers run. The FILE holds RESTRICTED memories in plain text: keep it as you keep those.
+    """
+    with _at_no_level() as transfer:
+        done = transfer.backup(file, progress=_progress)
+    show(_backed_up(done), [f"backed up {_counted(done)}"])
+
+
+@click.command(
+    name="restore-backup",
+    cls=Command,
+    examples=("tidegate restore-backup assistant.backup --dry-run", "tidegate restore-backup assistant.backup --yes"),
+)
+@click.argument("file", help="A backup of this agent.")
+@click.option("--dry-run", is_flag=True, help="Only check the backup, and whether it could be restored.")
+@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
+def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
+    """Restore a backup into an agent that is empty: all of it, or nothing.
+
+    Levels, versions, deletions and audit chains are as they were. Sessions come back as ended ones, since what their
+    clients have read since then is not known: start new ones, under new names.
+    """
+    with _at_no_level() as transfer:
+        if not (dry_run or yes or _agreed()):
+            remark("nothing was changed")
+            return 1
+        done = transfer.restore_backup(file, dry_run=dry_run, progress=_progress)
+    result = _backed_up(done)
+    show({"dry_run": True, **result} if dry_run else result, [f"{_would(dry_run, 'restored')} {_counted(done)}"])
+    return 0
+
+
+COMMANDS = (export, import_, backup, restore_backup)
+
+
+@contextmanager
+def _at_level() -> Iterator[tuple[Transfer, Level]]:
+    """The agent's transfer, and the one level at which it acts: --level, or the session's."""
+    chosen = options()
+    if chosen.session is not None and chosen.level is not None:
+        raise InvalidArgument(
+            "level: a session has its own level; give --level or --session, not both", argument="level"
+        )
+    with open_store() as store:
+        level = chosen.level or Level.PUBLIC
+        if chosen.session is not None:
+            level = store.resume(chosen.agent, chosen.session).taint
+        yield store.transfer(chosen.agent), level
+
+
+@contextmanager
+def _at_no_level() -> Iterator[Transfer]:
+    """The agent's transfer, for what concerns all its levels."""
+    chosen = options()
+    for name, given in (("level", chosen.level), ("session", chosen.session)):
+        if given is not None:
+            raise InvalidArgument(f"{name}: this command has no use for --{name}", argument=name)
+    with open_store() as store:
+        yield store.transfer(chosen.agent)
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidArgument("yes: without a terminal a restore needs --yes", argument="yes")
+    return click.confirm(f"Restore into agent {options().agent}?", err=True)
+
+
+def _progress(what: str, done: int) -> None:
+    if done % _PROGRESS_STEP == 0:
+        remark(f"{what} {done}")
+
+
+def _imported(done: Imported) -> dict[str, Any]:
+    return {
+        "source": str(done.source),
+        "level": str(done.level),
+        "created": done.created,
+        "updated": done.updated,
+        "unchanged": done.unchanged,
+        "skipped": done.skipped,
+        "refused": done.refused,
+        "dry_run": done.dry_run,
+    }
+
+
+def _import_lines(done: Imported) -> Iterable[str]:
+    counts = f"{done.created} created, {done.updated} updated, {done.unchanged} unchanged, {done.skipped} skipped"
+    yield f"{_would(done.dry_run, 'imported')} from {done.source} at {done.level}: {counts}, {done.refused} refused"
+
+
+def _notice(notice: Notice) -> dict[str, Any]:
+    return {"place": notice.place, "reason": notice.reason, "refused": notice.refused}
+
+
+def _backed_up(done: BackedUp) -> dict[str, Any]:
+    return {"agent": done.agent, "versions": done.versions, "entries": done.entries, "sessions": done.sessions}
+
+
+def _counted(done: BackedUp) -> str:
+    return f"{done.agent}: {done.versions} versions, {done.entries} audit entries, {done.sessions} sessions"
+
+
+def _would(dry_run: bool, done: str) -> str:
+    return f"would be {done}:" if dry_run else done
