@@ -13,6 +13,7 @@ from tidegate.core.gate import Gate
 from tidegate.core.session import Session, Tool
 from tidegate.core.sessions import Sessions
 from tidegate.core.upkeep import Upkeep
+from tidegate.domain.arguments import check_agent
 from tidegate.domain.expiry import Expiry
 from tidegate.domain.limits import Limits
 from tidegate.domain.record import Origin
@@ -20,6 +21,7 @@ from tidegate.policy.levels import Level
 from tidegate.storage.base import SessionRow, StorageProvider
 
 if TYPE_CHECKING:
+    from tidegate.core.owner import Owner
     from tidegate.core.transfer import Transfer
 
 
@@ -55,8 +57,15 @@ class Store:
         recorder = Recorder(provider, clock)
         self.sessions = Sessions(provider, recorder, ids, self._limits)
         self._ids = ids
-        self._upkeep = Upkeep(provider, expiry or Expiry(), clock)
-        self._gate = Gate(self._upkeep, self.sessions, recorder, clock=clock, ids=ids, audit_reads=audit_reads)
+        self._expiry = expiry or Expiry()
+        self._gate = Gate(
+            Upkeep(provider, self._expiry, clock),
+            self.sessions,
+            recorder,
+            clock=clock,
+            ids=ids,
+            audit_reads=audit_reads,
+        )
 
     def session(
         self,
@@ -95,6 +104,21 @@ class Store:
             limits=self._limits,
             audit_reads=self._audit_reads,
         )
+
+    def owner(self, agent: str) -> Owner:
+        """The owner's acts on one agent's memory, at every level. For commands, never for a model.
+
+        Raises: InvalidArgument.
+        """
+        from tidegate.core.door import Door
+        from tidegate.core.owner import Owner
+
+        door = Door(self._provider, check_agent(agent), self._clock, self._ids, self._expiry)
+        return Owner(door, self._limits)
+
+    def agents(self) -> list[str]:
+        """Agents that something was ever saved for, by name. For the owner. Raises: StorageError."""
+        return self._provider.agents()
 
     def close(self) -> None:
         """Give back every file and connection. What was acknowledged stays."""

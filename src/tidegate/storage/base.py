@@ -110,7 +110,7 @@ class Compartment(Reading):
         """Enter an event as the next of the audit chain."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class VersionId:
     """Which version of which record, within a compartment."""
 
@@ -278,8 +278,11 @@ class StorageProvider(Views):
         """Let nothing of what was removed remain in any file. False when readers were in the way: run it again."""
 
     @abstractmethod
-    def erase(self, agent: str) -> None:
-        """Remove all compartments of an agent, in whatever state they are. What is open elsewhere fails from then."""
+    def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
+        """Remove all compartments of an agent, in whatever state they are, and say of which levels there were any.
+
+        What has them open fails from then on. Raises: StorageError when others are in the way; run it again.
+        """
 
     @abstractmethod
     def agents(self) -> list[str]:

@@ -273,10 +273,12 @@ class InMemoryProvider(StorageProvider):
     def compact(self, agent: str, level: Level) -> bool:
         return True  # what was removed is gone
 
-    def erase(self, agent: str) -> None:
+    def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
         with self._lock:
-            for level in Level:
-                self._compartments.pop((agent, level), None)
+            there = [level for level in Level if (agent, level) in self._compartments]
+            for level in () if dry_run else there:
+                del self._compartments[agent, level]
+        return there
 
     def agents(self) -> list[str]:
         with self._lock:

@@ -72,12 +72,14 @@ class SqliteProvider(StorageProvider):
         with self._locks[agent, level]:
             return compact(self._files.compartment(agent, level))
 
-    def erase(self, agent: str) -> None:
-        for level in reversed(Level):  # the highest first: an erasure cut short leaves the least behind
+    def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
+        # The highest first: an erasure cut short leaves the least behind.
+        there = [level for level in reversed(Level) if self._files.compartment(agent, level).exists()]
+        for level in () if dry_run else there:
             with self._locks[agent, level]:
                 erase(self._files.compartment(agent, level))
         self._known.discard(agent)
-        self._pool.forget(agent)
+        return there
 
     def agents(self) -> list[str]:
         return self._files.agents()

@@ -1,0 +1,159 @@
+"""The owner's acts on one agent: history, purge, audit, the index, erasure. Commands, never tools."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tidegate.core.door import OWNER, Door
+from tidegate.core.history import history, relabel, restore
+from tidegate.core.purge import Progress, purge
+from tidegate.core.trail import Line, Wanted, trail
+from tidegate.core.upkeep import index_step
+from tidegate.core.verify import Verdict, verify
+from tidegate.domain.anchor import Anchor
+from tidegate.domain.arguments import check_key
+from tidegate.domain.audit import GENESIS, Action, Event
+from tidegate.domain.limits import Limits
+from tidegate.domain.version import Purged, Relabelled, Restored, Version
+from tidegate.errors import InvalidArgument, NotFound, StorageError
+from tidegate.policy.levels import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """An agent that is erased, or would be.
+
+    levels: of which there were files. sessions: how many living ones ended.
+    heads: where its audit chains ended, if they could be read; they went with the rest.
+    """
+
+    agent: str
+    levels: tuple[Level, ...]
+    sessions: int
+    heads: tuple[Anchor, ...]
+
+
+def _quietly(_: str) -> None:
+    """Progress that nobody follows."""
+
+
+class Owner:
+    """What the owner of an agent's memory can do with it, at every level. Level arguments: None means all levels."""
+
+    def __init__(self, door: Door, limits: Limits) -> None:
+        self._door = door
+        self._limits = limits
+
+    # Memories
+
+    def history(self, key: str, level: Level | None = None) -> list[Version]:
+        """Every version kept under a key, newest first. Raises: NotFound (agent), InvalidArgument, StorageError."""
+        return history(self._door, check_key(key, self._limits), level)
+
+    def restore(self, key: str, level: Level, *, version: int | None = None, session: str = OWNER) -> Restored:
+        """An earlier version, saved again as a new one at its level; by default what was deleted, or last replaced.
+
+        session: the id of the session it is done in, if any. Raises: NotFound, InvalidArgument, StorageError.
+        """
+        return restore(self._door, check_key(key, self._limits), level, version, session)
+
+    def relabel(self, key: str, to: Level, level: Level | None = None, *, dry_run: bool = False) -> Relabelled:
+        """A copy at another level, of the highest live variant or the one at `level`. The original stays (P3).
+
+        Raises: NotFound, InvalidArgument, StorageError.
+        """
+        return relabel(self._door, check_key(key, self._limits), to, level, dry_run=dry_run)
+
+    def purge(
+        self,
+        older_than: timedelta,
+        level: Level | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Progress = _quietly,
+    ) -> list[Purged]:
+        """Really removes what was deleted or superseded at least so long ago; zero means whenever.
+
+        progress: told from time to time. Raises: NotFound (agent), InvalidArgument, StorageError.
+        """
+        if older_than < timedelta():
+            raise InvalidArgument("older_than: must not be below 0", argument="older_than")
+        return list(purge(self._door, older_than, level, dry_run=dry_run, progress=progress))
+
+    # Audit
+
+    def trail(self, wanted: Wanted | None = None) -> Iterator[Line]:
+        """Audit entries of all levels, oldest first. Raises: NotFound (agent), StorageError."""
+        return trail(self._door, wanted or Wanted())
+
+    def anchor(self, level: Level | None = None) -> list[Anchor]:
+        """Where each chain ends now, to be kept elsewhere. Raises: NotFound (agent), StorageError."""
+        return [self._head(each) for each in self._door.levels(level)]
+
+    def verify(self, level: Level | None = None, *, anchors: Collection[Anchor] = ()) -> list[Verdict]:
+        """What each chain proves. Raises: NotFound (agent), InvalidArgument (no anchor of it), StorageError."""
+        own: defaultdict[Level, list[Anchor]] = defaultdict(list)
+        for anchor in anchors:
+            if anchor.agent == self._door.agent:  # P6
+                own[anchor.level].append(anchor)
+        if anchors and not own:
+            raise InvalidArgument("anchor: holds no anchor of this agent", argument="anchor")
+        return [self._verdict(each, own[each]) for each in self._door.levels(level)]
+
+    # The whole
+
+    def reindex(self, level: Level | None = None, *, progress: Progress = _quietly) -> int:
+        """Make the search index anew from what is saved, in steps; how many memories. Searches go on meanwhile.
+
+        Until it is done they say that they are not complete. Interrupted, the next call of a session at that level, or
+        the next reindex, goes on. Raises: NotFound (agent), StorageError.
+        """
+        return sum(self._reindex(each, progress) for each in self._door.levels(level))
+
+    def erase(self, *, dry_run: bool = False) -> Erased:
+        """End all sessions of the agent and remove all that was saved for it, audit chains included.
+
+        No chain is left to enter it in: keep `heads` if it must be shown later. SPINE.md and TRIGGER.md stay.
+        Raises: NotFound, StorageError (busy: run it again).
+        """
+        agent, provider = self._door.agent, self._door.provider
+        living = [row.id for row in provider.control.sessions(agent) if not row.ended]
+        heads = self._heads()
+        if not dry_run and living:
+            with provider.control.transaction():
+                for session in living:
+                    provider.control.end(session)  # first, so that nobody holds a taint over what is gone (P7)
+        levels = provider.erase(agent, dry_run=dry_run)
+        if not (levels or living):
+            raise NotFound("agent: nothing was ever saved for it", argument="agent")
+        return Erased(agent, tuple(levels), len(living), heads)
+
+    def _heads(self) -> tuple[Anchor, ...]:
+        try:
+            return tuple(self.anchor())
+        except (NotFound, StorageError):
+            return ()  # half erased, or damaged: that must not keep it from being erased
+
+    def _head(self, level: Level) -> Anchor:
+        with self._door.archive(level) as archive:
+            last = archive.last_entry()
+        digest, sequence = (last.hash, last.sequence) if last else (GENESIS, 0)
+        return Anchor(self._door.agent, level, sequence, digest, self._door.clock())
+
+    def _verdict(self, level: Level, anchors: list[Anchor]) -> Verdict:
+        with self._door.archive(level) as archive:
+            return verify(archive, self._door.provider.audit_secret, anchors)
+
+    def _reindex(self, level: Level, progress: Progress) -> int:
+        with self._door.archive(level) as archive:
+            with archive.transaction():
+                archive.clear_index()
+            while not index_step(archive):
+                progress(f"{level}: {archive.statistics().documents} memories indexed")
+            documents = archive.statistics().documents
+            with archive.transaction():
+                archive.append(Event(self._door.clock(), OWNER, Action.REINDEX, f"{documents} memories"))
+        return documents

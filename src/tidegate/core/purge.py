@@ -1,0 +1,88 @@
+"""Purge: what was deleted or superseded long enough ago is really removed. The audit keeps its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from tidegate.core.door import Door
+from tidegate.core.records import event_of
+from tidegate.core.upkeep import sweep
+from tidegate.domain.audit import Action
+from tidegate.domain.record import Kind
+from tidegate.domain.version import Purged
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Archive, VersionId
+
+STEP = 500
+"""Versions removed in one transaction, so that no session waits long, and nothing is lost when it is interrupted."""
+
+Progress = Callable[[str], object]
+
+
+def purge(
+    door: Door, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
+) -> Iterator[Purged]:
+    """What was removed, or would be, level by level: versions deleted, expired or superseded at least so long ago.
+
+    What the files still held of earlier changes is overwritten as well, also where nothing was left to remove.
+    """
+    for each in door.levels(level):
+        now = door.clock()
+        before = _moment(now, older_than)
+        with door.archive(each) as archive:
+            if not dry_run:
+                _sweep_all(door, archive, now)
+            dead = sorted({*archive.dead(before), *_expired(door, archive, min(before, now))})
+            memories = sum(_is_newest(archive, version) for version in dead)
+            if not dry_run:
+                _remove_all(door, archive, dead, progress)
+        complete = dry_run or door.provider.compact(door.agent, each)
+        yield Purged(each, memories, len(dead), complete)
+
+
+def _moment(now: datetime, older_than: timedelta) -> datetime:
+    """The latest time that is old enough. No age at all: any time, also one that a wrong clock put in the future."""
+    if not older_than:
+        return datetime.max.replace(tzinfo=UTC)
+    try:
+        return now - older_than
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _sweep_all(door: Door, archive: Archive, now: datetime) -> None:
+    while door.expiry and sweep(archive, door.expiry, now):
+        pass
+
+
+def _expired(door: Door, archive: Archive, before: datetime) -> Iterator[VersionId]:
+    """All versions of what expired by then and is not put away yet, as a dry run finds it."""
+    after = ""
+    while door.expiry and (batch := archive.page(Kind.MEMORY, after=after, tag=None, limit=STEP, chars_max=0)):
+        for record in batch:
+            if not door.expiry.seen_at(record, before).live:
+                versions = archive.versions(Kind.MEMORY, record.key)
+                yield from (VersionId(each.kind, each.key, each.version) for each in versions)
+        after = batch[-1].key
+
+
+def _is_newest(archive: Archive, version: VersionId) -> bool:
+    """Whether with this version its whole record goes."""
+    newest = archive.read(version.kind, version.key, chars_max=0)
+    return newest is not None and newest.version == version.version
+
+
+def _remove_all(door: Door, archive: Archive, dead: Sequence[VersionId], progress: Progress) -> None:
+    rest = iter(dead)
+    done = 0
+    while step := list(islice(rest, STEP)):
+        act = door.act()
+        with archive.transaction(durable=True):
+            for version in step:
+                removed = archive.remove(version)  # never one that lives: what is dead stays so
+                if removed is not None:
+                    archive.append(event_of(act, Action.PURGE, removed))
+        done += len(step)
+        progress(f"{archive.level}: {done} of {len(dead)} versions removed")

@@ -1,0 +1,167 @@
+"""Verification: whether an audit chain holds, reaches its anchors, and tells of everything that is stored (P9)."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from tidegate.domain.anchor import Anchor
+from tidegate.domain.audit import GENESIS, Action, Entry, chain, commit
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Archive
+
+PROBLEMS_MAX = 100
+"""How many problems of one compartment are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is not as the chain says. sequence: the first entry concerned. key: of the memory concerned."""
+
+    text: str
+    sequence: int | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a chain proves.
+
+    entries: how many hold, from the first. head: the hash of the last of them.
+    keyed_from: the first entry that is keyed; None when none is.
+    anchored_to: the highest anchor met; beyond it, entries cut from the end, or all of an unkeyed chain made anew, go
+    unseen. None without anchors.
+    """
+
+    level: Level
+    entries: int
+    head: str
+    keyed_from: int | None
+    anchored_to: int | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found wrong."""
+        return not self.problems
+
+
+def verify(archive: Archive, secret: bytes | None, anchors: Sequence[Anchor]) -> Verdict:
+    """What the chain of one compartment proves, at one moment. anchors: of that compartment."""
+    walk = _Walk(secret, {})
+    for anchor in anchors:
+        walk.anchors.setdefault(anchor.sequence, set()).add(anchor.hash)
+    with archive.snapshot():
+        problem = walk.follow(archive.entries())
+        problems = [problem] if problem else [*walk.unmet_anchors(), *_unexplained(archive, walk.told)]
+    anchored_to = max((each for each in walk.anchors if each <= walk.sequence), default=None)
+    return Verdict(
+        archive.level, walk.sequence, walk.head, walk.keyed_from, anchored_to, tuple(problems[:PROBLEMS_MAX])
+    )
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The way along a chain, as far as it holds, and what was met on it."""
+
+    secret: bytes | None
+    anchors: dict[int, set[str]]
+    last: Entry | None = None
+    keyed_from: int | None = None
+    told: dict[bytes, tuple[int, _Fate]] = field(default_factory=dict)
+
+    @property
+    def sequence(self) -> int:
+        return self.last.sequence if self.last else 0
+
+    @property
+    def head(self) -> str:
+        return self.last.hash if self.last else GENESIS
+
+    def follow(self, entries: Iterable[Entry]) -> Problem | None:
+        """Go on to the end, or to where the chain stops holding."""
+        try:
+            for entry in entries:
+                flaw = self._flaw(entry)
+                if flaw:
+                    return Problem(flaw, self.sequence + 1)
+                self._take(entry)
+        except ValueError:  # not even text
+            return Problem("the entry was changed", self.sequence + 1)
+        return None
+
+    def unmet_anchors(self) -> Iterator[Problem]:
+        """Anchors beyond the end: what followed was cut off."""
+        beyond = [sequence for sequence in self.anchors if sequence > self.sequence]
+        if beyond:
+            text = f"the chain ends here, and was anchored at {max(beyond)}: the entries in between were cut off"
+            yield Problem(text, self.sequence + 1)
+
+    def _flaw(self, entry: Entry) -> str:
+        if entry.sequence > self.sequence + 1:
+            return "the entry is missing"
+        if entry.sequence < self.sequence + 1 or entry.previous != self.head:
+            return "the entry does not follow the one before it: one of them was changed, moved or put in"
+        if not self._is_genuine(entry):
+            return "the entry was changed, or written with another key"
+        if entry.hash not in self.anchors.get(entry.sequence, {entry.hash}):
+            return "the entry is not the one that was anchored: the chain was made anew"
+        return ""
+
+    def _is_genuine(self, entry: Entry) -> bool:
+        if hmac.compare_digest(entry.hash, chain(entry.event, self.last, self.secret).hash):
+            if self.secret and self.keyed_from is None:
+                self.keyed_from = entry.sequence
+            return True
+        # A chain that began before there was a key is plain up to there, and never again after it.
+        plain = self.secret is not None and self.keyed_from is None
+        return plain and hmac.compare_digest(entry.hash, chain(entry.event, self.last, None).hash)
+
+    def _take(self, entry: Entry) -> None:
+        self.last = entry
+        if entry.event.commitment:
+            self.told[_short(entry.event.commitment)] = (entry.sequence, _FATES.get(entry.event.action, _Fate.LIVE))
+
+
+class _Fate(IntEnum):
+    """What the last entry about a version says of it."""
+
+    LIVE = 0  # or superseded
+    HIDDEN = 1
+    GONE = 2
+
+
+_FATES = {Action.DELETE: _Fate.HIDDEN, Action.EXPIRE: _Fate.HIDDEN, Action.PURGE: _Fate.GONE}
+_CONTRADICTIONS = {
+    (_Fate.LIVE, False): "a version is hidden, and no entry says that it was deleted",
+    (_Fate.HIDDEN, True): "a version lives again, and no entry says that it was restored",
+    (_Fate.GONE, True): "a version is there again that was purged",
+    (_Fate.GONE, False): "a version is there again that was purged",
+}
+
+
+def _unexplained(archive: Archive, told: Mapping[bytes, tuple[int, _Fate]]) -> Iterator[Problem]:
+    """No change without its entry: what is stored must be what the last entry about it says, and all of it there."""
+    seen: set[bytes] = set()
+    try:
+        for record in archive.every_version():
+            commitment = _short(commit(record.nonce, record.key, record.content, record.tags))
+            seen.add(commitment)
+            sequence, fate = told.get(commitment, (None, None))
+            if fate is None:
+                yield Problem(f"version {record.version} was changed or put in, without an entry", key=record.key)
+            elif (fate, record.live) in _CONTRADICTIONS:
+                yield Problem(_CONTRADICTIONS[fate, record.live], sequence, record.key)
+    except (ValueError, LookupError):
+        yield Problem("a record cannot be read: it was damaged or changed")
+        return
+    for commitment, (sequence, fate) in told.items():
+        if fate is not _Fate.GONE and commitment not in seen:
+            yield Problem("the version that the entry tells of is not there any more, and was not purged", sequence)
+
+
+def _short(commitment: str) -> bytes:
+    """Half a hash: enough to tell versions apart, and a million of them fit in memory."""
+    return bytes.fromhex(commitment)[:16] if len(commitment) == 64 else commitment.encode()
