@@ -1,0 +1,53 @@
+"""What SQLite alone takes for the same work: the floors that the figures are set against."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+
+from benchmarks.corpus import Item
+from tidegate.domain.text import analyse
+
+_SCHEMA = """
+CREATE TABLE records (id INTEGER PRIMARY KEY, key TEXT UNIQUE, content TEXT, tags TEXT, version INTEGER, nonce TEXT,
+                      created_at INTEGER, updated_at INTEGER);
+CREATE TABLE audit (sequence INTEGER PRIMARY KEY, at INTEGER, hash TEXT, commitment TEXT);
+CREATE VIRTUAL TABLE terms USING fts5(key, tags, content, content = '', contentless_delete = 1, tokenize = 'ascii');
+"""
+_HASH = "0" * 64
+
+Columns = tuple[str, str, str]
+
+
+def bare_store(path: Path) -> apsw.Connection:
+    """An empty database with the settings of the product."""
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "normal")
+    connection.execute(_SCHEMA)
+    return connection
+
+
+def bare_save(connection: apsw.Connection) -> Callable[[Item, Columns], None]:
+    """Inserts the rows and the terms of one memory in a transaction; the terms were made beforehand."""
+    numbers = itertools.count(1)
+
+    def save(item: Item, columns: Columns) -> None:
+        number = next(numbers)
+        connection.execute("BEGIN IMMEDIATE")
+        record = (number, item[0], item[1], "[]", 1, "0" * 32, 1, 1)
+        connection.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)", record)
+        connection.execute("INSERT INTO terms (rowid, key, tags, content) VALUES (?, ?, ?, ?)", (number, *columns))
+        connection.execute("INSERT INTO audit VALUES (?, 1, ?, ?)", (number, _HASH, _HASH))
+        connection.execute("COMMIT")
+
+    return save
+
+
+def terms_of(item: Item) -> Columns:
+    """The index columns of a memory, as the product makes them."""
+    columns = analyse(item[0], tuple(item[2]), item[1])
+    return " ".join(columns.key), " ".join(columns.tags), " ".join(columns.content)

@@ -1,0 +1,26 @@
+"""Timing: what is compared runs in turn, and the median counts."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+ROUNDS = 15
+
+
+def compare(subjects: dict[str, Callable[[], object]], *, calls: int, rounds: int = ROUNDS) -> dict[str, float]:
+    """Microseconds a call of each subject: the median over rounds in which each runs `calls` times, in turn."""
+    taken: dict[str, list[float]] = {name: [] for name in subjects}
+    for _ in range(rounds):
+        for name, subject in subjects.items():
+            start = time.perf_counter()
+            for _ in range(calls):
+                subject()
+            taken[name].append((time.perf_counter() - start) / calls * 1e6)
+    return {name: round(statistics.median(values), 1) for name, values in taken.items()}
+
+
+def ratios(figures: dict[str, float], floor: str) -> dict[str, float]:
+    """Each figure over the floor's."""
+    return {name: round(value / figures[floor], 2) for name, value in figures.items() if name != floor}

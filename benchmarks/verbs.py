@@ -1,0 +1,135 @@
+"""The five verbs at several sizes, over four levels, beside their floors."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+import tidegate
+from benchmarks import corpus, floors
+from benchmarks.measure import compare, ratios
+from tidegate import Level, Session, Store
+
+AGENT = "bench"
+BATCH = 1_000
+_POINT_READ = (
+    "SELECT content, key, tags, origin, version, created_at, updated_at FROM records WHERE kind = ? AND key = ?"
+)
+
+
+def fill(store: Store, size: int) -> float:
+    """Save `size` memories, a quarter at each level; microseconds a memory in batches of `BATCH`."""
+    start = time.perf_counter()
+    items = corpus.memories(size)
+    for level in Level:
+        session = store.session(AGENT, level=level)
+        share = list(itertools.islice(items, size // len(Level)))
+        for at in range(0, len(share), BATCH):
+            session.memory.save_many(share[at : at + BATCH])
+            print(f"\rfilling {size:,}: {level.name} {at + BATCH:,}   ", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    return round((time.perf_counter() - start) / size * 1e6, 1)
+
+
+def get(store: Store, home: Path) -> dict[str, Any]:
+    """Against a prepared point read of the same row."""
+    key = "note-0000007"
+    bare = apsw.Connection(str(home / "agents" / AGENT / "public.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    public, restricted = _named(store, Level.PUBLIC), _named(store, Level.RESTRICTED)
+    figures = compare(
+        {
+            "point read": lambda: bare.execute(_POINT_READ, ("memory", key)).fetchone(),
+            "PUBLIC": lambda: public.memory.get(key),
+            "RESTRICTED": lambda: restricted.memory.get(key),
+        },
+        calls=300,
+    )
+    return {"us": figures, "ratio": ratios(figures, "point read"), "goal": {"PUBLIC": 4, "RESTRICTED": 8}}
+
+
+def save(store: Store, home: Path) -> dict[str, Any]:
+    """Against a bare insert of the same rows and terms, into a store of no size; analysis apart."""
+    session = _named(store, Level.PUBLIC)
+    items = itertools.cycle([(f"new-{key}", content, tags) for key, content, tags in corpus.memories(2_000, seed=8)])
+    fresh = (
+        (f"{next(counter)}-{key}", content, tags) for counter in [itertools.count()] for key, content, tags in items
+    )
+    bare = floors.bare_save(floors.bare_store(home / f"bare-{time.monotonic_ns()}.db"))
+    prepared = [(item, floors.terms_of(item)) for item in itertools.islice(fresh, 50 * 16)]
+    turns = itertools.cycle(prepared)
+    figures = compare(
+        {
+            "bare insert": lambda: bare(*next(turns)),
+            "analysis": lambda: floors.terms_of(next(fresh)),
+            "save": lambda: session.memory.save(*next(fresh)),
+        },
+        calls=50,
+    )
+    stored = figures["save"] - figures["analysis"]
+    ratio = {"save without analysis": round(stored / figures["bare insert"], 2)}
+    return {"us": figures, "per second": round(1e6 / figures["save"]), "ratio": ratio, "goal": 2}
+
+
+def listing(store: Store) -> dict[str, Any]:
+    """One page of 50 from a session that sees all levels: the first, the last, and one of a tag."""
+    session = _named(store, Level.RESTRICTED)
+    last = _last_cursor(session)
+    figures = compare(
+        {
+            "first page": lambda: session.memory.list().page(50),
+            "last page": lambda: session.memory.list().page(50, last),
+            "page of a tag": lambda: session.memory.list("topic-3").page(50),
+        },
+        calls=20,
+    )
+    return {"us": figures, "ratio": ratios(figures, "first page"), "goal": {"us": 1_000, "last page": 2}}
+
+
+def delete(store: Store) -> dict[str, Any]:
+    """Hiding memories that were just saved."""
+    session = _named(store, Level.PUBLIC)
+    keys = [f"gone-{number}" for number in range(50 * 15)]
+    session.memory.save_many(
+        [(key, content, []) for key, (_, content, _) in zip(keys, corpus.memories(750), strict=True)]
+    )
+    left = iter(keys)
+    return {"us": compare({"delete": lambda: session.memory.delete(next(left))}, calls=50)}
+
+
+def hidden(folder: Path) -> dict[str, Any]:
+    """A public session's search with 0 and with 10,000 matches above it."""
+    sessions = {}
+    for name, matches in (("nothing above", 0), ("10,000 above", 10_000)):
+        store = tidegate.open(folder / name.replace(",", ""))
+        store.session(AGENT).memory.save_many(list(corpus.memories(1_000)))
+        if matches:
+            high = store.session(AGENT, level=Level.RESTRICTED)
+            high.memory.save_many([(f"h-{key}", content, tags) for key, content, tags in corpus.memories(matches)])
+        sessions[name] = store.session(AGENT)
+    figures = compare(
+        {
+            name: lambda session=session: session.memory.search("the project meeting")
+            for name, session in sessions.items()
+        },
+        calls=20,
+    )
+    return {"us": figures, "ratio": ratios(figures, "nothing above"), "goal": 1.0}
+
+
+def _named(store: Store, level: Level) -> Session:
+    return store.session(AGENT, f"bench-{level.name.lower()}", level)
+
+
+def _last_cursor(session: Session) -> str | None:
+    """The cursor of the last page: found from the second last key, since cursors are only handed out in order."""
+    cursor: str | None = None
+    while True:
+        page = session.memory.list().page(200, cursor)
+        if page.next_cursor is None:
+            return cursor
+        cursor = page.next_cursor
