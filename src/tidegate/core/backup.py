@@ -8,11 +8,11 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
 from tidegate.core import files
+from tidegate.core.door import Door
 from tidegate.domain import backup
 from tidegate.domain.audit import Entry
 from tidegate.domain.backup import DamagedBackupError, Placed, Reader, Session, Summary
@@ -21,7 +21,7 @@ from tidegate.domain.record import Kind, Record
 from tidegate.domain.text import analyse
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive, Compartment, Reading, SessionRow, StorageProvider
+from tidegate.storage.base import Archive, Compartment, Reading, SessionRow
 
 _LINE_BYTES_MAX = 1 << 30  # the longest content that any limit allows, and room to spare
 _PACK_LEVEL = 6
@@ -40,16 +40,10 @@ class BackedUp:
 class Backup:
     """Backup and restore of one agent. For the owner, never for the model."""
 
-    def __init__(
-        self,
-        provider: StorageProvider,
-        agent: str,
-        clock: Callable[[], datetime],
-        progress: Callable[[str, int], object],
-    ) -> None:
-        self._provider = provider
-        self._agent = agent
-        self._clock = clock
+    def __init__(self, door: Door, progress: Callable[[str, int], object]) -> None:
+        self._door = door
+        self._provider = door.provider
+        self._agent = door.agent
         self._progress = progress
 
     def write(self, path: Path) -> BackedUp:
@@ -58,7 +52,7 @@ class Backup:
             raise NotFound("agent: nothing is kept for it", argument="agent")
         counts = {"sessions": 0, "entries": 0, "versions": 0}
         with files.writing(path, lambda new: self._verify(new, counts)) as file, _packed(file) as write:
-            write(backup.heading(self._agent, self._clock()))
+            write(backup.heading(self._agent, self._door.clock()))
             self._write_sessions(write, counts)
             self._write_levels(write, counts)
             write.end(counts)
@@ -182,7 +176,7 @@ def _versions(archive: Archive) -> Iterator[Record]:
 class _Writer:
     """Writes lines, and keeps their digest."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: gzip.GzipFile) -> None:
         self._file = file
         self._digest = hashlib.sha256()
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from tidegate.core.door import Door
+from tidegate.core.expiry import Fading
 from tidegate.core.foreign import Opened
-from tidegate.core.gate import Act
 from tidegate.core.records import event_of
 from tidegate.domain.arguments import check_content, check_key, check_tags
 from tidegate.domain.audit import Action
@@ -24,7 +25,7 @@ from tidegate.domain.record import Draft, Kind, Origin, Record
 from tidegate.domain.text import analyse
 from tidegate.errors import InvalidArgument, Refused, TidegateError
 from tidegate.policy.levels import Level, read_label
-from tidegate.storage.base import Compartment, Reading, StorageProvider
+from tidegate.storage.base import Compartment, Reading
 
 _LABEL_SHIFT = 48  # a level above, the place in the file below: of two lines for one key the greater number stands
 
@@ -113,7 +114,7 @@ class Intake:
         self,
         opened: Opened,
         level: Level,
-        act: Act,
+        door: Door,
         limits: Limits,
         rules: Rules,
         *,
@@ -122,23 +123,25 @@ class Intake:
     ) -> None:
         self._opened = opened
         self._level = level
-        self._act = act
+        self._door = door
+        self._act = door.act()
         self._limits = limits
         self._rules = rules
         self._notice = notice
         self._progress = progress
-        self._written_at = _written_at(opened, act.at)
+        self._written_at = _written_at(opened, self._act.at)
 
-    def run(self, provider: StorageProvider, agent: str) -> Imported:
+    def run(self) -> Imported:
         """Survey, then write; a dry run only says what it would do. Raises: InvalidArgument, Refused, StorageError."""
         survey = self._survey()
         if survey.refused and self._rules.strict:
             raise Refused(f"file: {survey.refused} of its memories were refused; nothing was imported", rule="P10")
+        provider, agent, level = self._door.provider, self._door.agent, self._level
         if self._rules.dry_run or not survey.rows:
-            with provider.view(agent, self._level) as view:
+            with provider.view(agent, level) as view:
                 fates = self._settle(survey, view.visible[0], None)
         else:
-            with provider.writable_view(agent, self._level) as writable, writable.own.transaction(durable=True):
+            with provider.writable_view(agent, level) as writable, writable.own.transaction(durable=True):
                 fates = self._settle(survey, writable.own, writable.own)
         return Imported(
             source=self._opened.source,
@@ -171,6 +174,7 @@ class Intake:
     def _settle(self, survey: _Survey, before: Reading, own: Compartment | None) -> dict[_Fate, int]:
         """The second reading: how many memories met which fate. own: where to write, if anything is to be written."""
         fates, print_ = dict.fromkeys(_Fate, 0), hashlib.sha256()
+        before = Fading(before, self._door.expiry, self._act.at)
         for place, memory in enumerate(self._memories(_unheard, _unheard)):
             print_.update(repr(memory).encode())
             stands = survey.standing.get(memory.key) == memory.label << _LABEL_SHIFT | place

@@ -21,6 +21,7 @@ from tidegate.policy.levels import Level
 from tidegate.storage.base import SessionRow, StorageProvider
 
 if TYPE_CHECKING:
+    from tidegate.core.door import Door
     from tidegate.core.owner import Owner
     from tidegate.core.transfer import Transfer
 
@@ -96,25 +97,16 @@ class Store:
         """Export, import, backup and restore of one agent's memories, for its owner. Raises: InvalidArgument."""
         from tidegate.core.transfer import Transfer  # sessions do without it
 
-        return Transfer(
-            self._provider,
-            agent,
-            clock=self._clock,
-            ids=self._ids,
-            limits=self._limits,
-            audit_reads=self._audit_reads,
-        )
+        return Transfer(self._door(agent), self._limits, audit_reads=self._audit_reads)
 
     def owner(self, agent: str) -> Owner:
         """The owner's acts on one agent's memory, at every level. For commands, never for a model.
 
         Raises: InvalidArgument.
         """
-        from tidegate.core.door import Door
         from tidegate.core.owner import Owner
 
-        door = Door(self._provider, check_agent(agent), self._clock, self._ids, self._expiry)
-        return Owner(door, self._limits)
+        return Owner(self._door(agent), self._limits)
 
     def agents(self) -> list[str]:
         """Agents that something was ever saved for, by name. For the owner. Raises: StorageError."""
@@ -131,6 +123,11 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _door(self, agent: str) -> Door:
+        from tidegate.core.door import Door
+
+        return Door(self._provider, check_agent(agent), self._clock, self._ids, self._expiry)
 
     def _session(self, row: SessionRow, origin: Origin) -> Session:
         return Session(row, self._gate, self.sessions, self._toolset, self._limits, origin, self._ids)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from tidegate.core import files
 from tidegate.core.backup import BackedUp, Backup
+from tidegate.core.door import OWNER, Door
+from tidegate.core.expiry import Fading
 from tidegate.core.foreign import open_source
-from tidegate.core.gate import Act
 from tidegate.core.intake import Imported, Intake, Notice, Rules
-from tidegate.domain.arguments import check_agent
 from tidegate.domain.audit import Action, Event
 from tidegate.domain.exported import exported, heading
 from tidegate.domain.foreign import Source
@@ -26,7 +26,7 @@ from tidegate.policy.hooks import PostToolResponse
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.taint import Standing
-from tidegate.storage.base import Reading, StorageProvider
+from tidegate.storage.base import Reading
 
 _BATCH = 32  # records read at once: at the most so many of the longest contents are in memory
 _WHOLE = 1 << 30  # characters: whatever the limits are now, what was once saved is exported as it is
@@ -47,20 +47,8 @@ def _unheard(*_: object) -> None:
 class Transfer:
     """Export and import of one agent's memories. For the owner, never for the model."""
 
-    def __init__(
-        self,
-        provider: StorageProvider,
-        agent: str,
-        *,
-        clock: Callable[[], datetime],
-        ids: Callable[[], str],
-        limits: Limits,
-        audit_reads: bool = False,
-    ) -> None:
-        self._provider = provider
-        self._agent = check_agent(agent)
-        self._clock = clock
-        self._ids = ids
+    def __init__(self, door: Door, limits: Limits, *, audit_reads: bool) -> None:
+        self._door = door
         self._limits = limits
         self._audit_reads = audit_reads
 
@@ -70,15 +58,15 @@ class Transfer:
         write: is given one line at a time, without its line end. The first says what follows, and at which level.
         As of one moment in each compartment. Raises: StorageError.
         """
-        now = self._clock()
+        now = self._door.clock()
         if self._audit_reads:
             self._note_reading(now, level)
-        with self._provider.view(self._agent, level) as view, ExitStack() as moment:
+        with self._door.provider.view(self._door.agent, level) as view, ExitStack() as moment:
             for compartment in view.visible:
                 moment.enter_context(compartment.snapshot())
-            lowest_first = view.visible[::-1]
+            lowest_first = [Fading(each, self._door.expiry, now) for each in reversed(view.visible)]
             count = sum(1 for compartment in lowest_first for _ in _live(compartment, 1))
-            write(to_line(heading(self._agent, level, count, now)))
+            write(to_line(heading(self._door.agent, level, count, now)))
             for compartment in lowest_first:
                 for record in _live(compartment, _WHOLE):
                     self._check(record, level)
@@ -111,9 +99,8 @@ class Transfer:
         Raises: InvalidArgument (the file, its kind), LimitExceeded, Refused (strict), StorageError.
         """
         opened = open_source(path, source, source_agent)
-        act = Act("", self._clock(), self._ids)
-        intake = Intake(opened, level, act, self._limits, rules or Rules(), notice=notice, progress=progress)
-        return intake.run(self._provider, self._agent)
+        intake = Intake(opened, level, self._door, self._limits, rules or Rules(), notice=notice, progress=progress)
+        return intake.run()
 
     def backup(self, path: str | Path, *, progress: Callable[[str, int], object] = _unheard) -> BackedUp:
         """Everything of the agent, at every level, in one file that is readable for its owner alone.
@@ -121,7 +108,7 @@ class Transfer:
         It has the level of the highest thing in it (P11). It was read back before it took its name.
         Raises: InvalidArgument (path), NotFound (nothing is kept for the agent), StorageError.
         """
-        return Backup(self._provider, self._agent, self._clock, progress).write(files.named(path))
+        return Backup(self._door, progress).write(files.named(path))
 
     def restore_backup(
         self, path: str | Path, *, dry_run: bool = False, progress: Callable[[str, int], object] = _unheard
@@ -131,18 +118,18 @@ class Transfer:
         dry_run: only check the backup and the agent. Raises: InvalidArgument (the file: not there, damaged, another
         agent's), Refused (the agent is not empty), StorageError; then nothing was changed.
         """
-        return Backup(self._provider, self._agent, self._clock, progress).restore(files.named(path), dry_run=dry_run)
+        return Backup(self._door, progress).restore(files.named(path), dry_run=dry_run)
 
     def _check(self, record: Record, level: Level) -> None:
         """P1, once more, for each record that leaves. Raises: Refused."""
         standing = Standing(level, Level.RESTRICTED)
-        decision = decide(PostToolResponse(standing, self._agent, [(record.agent, record.level)]))
+        decision = decide(PostToolResponse(standing, self._door.agent, [(record.agent, record.level)]))
         if isinstance(decision, Deny):
             raise Refused(decision.hint, rule=decision.rule)
 
     def _note_reading(self, now: datetime, level: Level) -> None:
-        with self._provider.writable_view(self._agent, level) as view, view.own.transaction():
-            view.own.append(Event(now, "", Action.READ, "export"))
+        with self._door.provider.writable_view(self._door.agent, level) as view, view.own.transaction():
+            view.own.append(Event(now, OWNER, Action.READ, "export"))
 
 
 def _live(compartment: Reading, chars_max: int) -> Iterator[Record]:
