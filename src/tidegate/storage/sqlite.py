@@ -156,8 +156,15 @@ class _Opened:
         return self.files[0].holds() and (self.log is None or self.log.holds())
 
     def close(self) -> None:
-        for compartment, file in zip(self.compartments, self.files, strict=True):
+        self.close_lower()
+        self.close_own()
+
+    def close_lower(self) -> None:
+        for compartment, file in zip(self.compartments[1:], self.files[1:], strict=True):
             compartment.close(named=file.holds())
+
+    def close_own(self) -> None:
+        self.compartments[0].close(named=self.files[0].holds())
 
 
 class _Pool:
@@ -221,8 +228,11 @@ class _Pool:
             self._closed = True
             idle = [opened for each in self._idle.values() for opened in each]
             self._idle.clear()
+        # Whoever closes a file last, and may write, puts its log away: so those that may not go first.
         for opened in idle:
-            opened.close()
+            opened.close_lower()
+        for opened in idle:
+            opened.close_own()
 
 
 class _Lease(AbstractContextManager[WritableView]):

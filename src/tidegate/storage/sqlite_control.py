@@ -36,13 +36,16 @@ class SqliteControlStore(ControlStore):
         self._reader: _Held | None = None
         self._process = os.getpid()
         self._closed = False
+        self._known = False
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         self._require_own_process()
         with self._writing:
-            self._files.make_control()
-            held = self._writer = self._current(self._writer, writable=True)
+            if not self._exists():
+                self._files.make_control()
+            before, self._writer = self._writer, None
+            held = self._writer = self._current(before, writable=True)
             try:
                 with held.transaction():
                     self._owner = threading.get_ident()
@@ -95,9 +98,10 @@ class SqliteControlStore(ControlStore):
         if self._owner == threading.get_ident() and self._writer is not None:
             return [_row(values) for values in self._writer.db.execute(statement, bindings)]
         with self._reading:
-            if self._reader is None and not self._files.has_control():
+            if self._reader is None and not self._exists():
                 return []
-            held = self._reader = self._current(self._reader, writable=False)
+            before, self._reader = self._reader, None
+            held = self._reader = self._current(before, writable=False)
             try:
                 return [_row(values) for values in held.db.execute(statement, bindings)]
             except DriverError as error:
@@ -119,6 +123,15 @@ class SqliteControlStore(ControlStore):
         """A fork inherits connections but not their locks: using them would damage the store."""
         if os.getpid() != self._process:
             raise StorageError("the store was opened before this process was forked; open it again")
+
+    def _exists(self) -> bool:
+        """Whether the file is there. Raises: StorageError when it was: a loss is not made good by a new one (P4)."""
+        if not self._files.has_control():
+            if self._known:
+                raise StorageError("control.db is missing, and with it all sessions; run `tidegate doctor`")
+            return False
+        self._known = True
+        return True
 
     def _current(self, held: _Held | None, *, writable: bool) -> _Held:
         """A connection to the file that bears the name: the one held, or a new one."""

@@ -48,15 +48,16 @@ class HomeFiles:
         return [name for name in names if self.has_compartments(name)]
 
     def has_compartments(self, agent: str) -> bool:
-        """Whether the agent's files are there. Raises: StorageError when only some are, with something in them."""
+        """Whether the agent's files are there: all of them, or some of which one has been used.
+
+        A kill while they were made leaves some, untouched: then they are made on. Anything else is a loss, never
+        papered over, and met by those whose view the lost file is part of.
+        """
         paths = [self.compartment(agent, level) for level in Level]
         there = [path for path in paths if path.exists()]
-        if there and len(there) < len(paths):
-            # A kill while they were made leaves some, untouched; anything else is a loss, and never papered over.
-            if not all(map(_is_pristine, there)):
-                raise StorageError("a file of this agent is missing; run `tidegate doctor`")
-            return False
-        return bool(there)
+        if len(there) in (0, len(paths)):
+            return bool(there)
+        return not all(map(_is_pristine, there))
 
     def make_compartments(self, agent: str) -> None:
         """All four files, each whole from the moment it is there. Another process may do the same at the same time.
@@ -148,8 +149,8 @@ def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, sy
 
 
 def open_control(path: Path, *, writable: bool) -> Connection:
-    """A confined connection to the control store's file."""
-    with _opened(path, writable=writable, synchronous="FULL") as connection:
+    """A confined connection to the control store's file. One that only reads puts the log away too, if it is last."""
+    with _opened(path, writable=True, synchronous="FULL") as connection:
         confine(connection, writable=writable)
         return connection
 
@@ -177,10 +178,14 @@ def _require_version(connection: Connection) -> None:
 
 
 def _is_pristine(path: Path) -> bool:
-    with _opened(path, writable=False, synchronous="NORMAL") as connection:
-        pristine = connection.execute("SELECT 1 FROM audit LIMIT 1").fetchone() is None
-        connection.close()
-        return pristine
+    """Whether the file is whole, and as it was made."""
+    try:
+        with _opened(path, writable=False, synchronous="NORMAL") as connection:
+            pristine = connection.execute("SELECT 1 FROM audit LIMIT 1").fetchone() is None
+            connection.close()
+            return pristine
+    except StorageError:
+        return False
 
 
 def _publish(new: Path, path: Path) -> None:
