@@ -203,3 +203,16 @@ def _shown(block: types.ContentBlock) -> str:
             return f"[link: {block.name}, {block.uri}]"
         case _:
             return f"[{block.type}: not shown]"
+
+
+async def look(server: Server) -> Definitions:
+    """The tools as a server defines them, for the owner, who asks at no session's taint. Raises: CutOffError."""
+    connection = await McpConnection.open(server, _unchecked)
+    try:
+        return await connection.definitions(_unchecked)
+    finally:
+        await connection.close()
+
+
+def _unchecked(_settled: bool) -> None:
+    """The owner may ask."""
