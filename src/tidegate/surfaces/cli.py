@@ -10,9 +10,11 @@ import click
 
 from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError, TidegateError
 from tidegate.policy.levels import Level
-from tidegate.surfaces import cli_memory, output
+from tidegate.surfaces import cli_memory, cli_owner, cli_transfer, output
+from tidegate.surfaces.cli_audit import audit
 from tidegate.surfaces.cli_common import Group, options
 from tidegate.surfaces.cli_session import session
+from tidegate.surfaces.cli_tools import tools
 
 _EXIT_CODES: dict[type[TidegateError], int] = {
     InvalidArgument: 2,
@@ -34,7 +36,7 @@ def root() -> None:
     """
 
 
-for command in (*cli_memory.COMMANDS, session):
+for command in (*cli_memory.COMMANDS, session, *cli_owner.COMMANDS, audit, *cli_transfer.COMMANDS, tools):
     root.add_command(command)
 
 

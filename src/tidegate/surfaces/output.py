@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 # C0 and C1 controls, bidi marks and controls, line and paragraph separators, annotations, U+FEFF, surrogates.
@@ -68,7 +68,7 @@ def found(result: Mapping[str, Any]) -> Iterator[str]:
     if newer := result.get("newer_below"):
         yield f"  note: a {newer} memory under this key was saved later"
     if result["tags"]:
-        yield f"  tags: {_tags(result['tags'])}"
+        yield f"  tags: {tags_line(result['tags'])}"
     yield ""
     yield escape_lines(result["content"], indent="  ")
 
@@ -77,7 +77,7 @@ def short(result: Mapping[str, Any]) -> Iterator[str]:
     """A memory of a list or a search: a line about it, its tags, and the content on one line."""
     yield _heading(result)
     if result["tags"]:
-        yield f"  tags: {_tags(result['tags'])}"
+        yield f"  tags: {tags_line(result['tags'])}"
     yield f"  {escape(result['content'])}{' …' if result.get('truncated') else ''}"
 
 
@@ -87,14 +87,15 @@ def deleted(result: Mapping[str, Any]) -> Iterator[str]:
     yield f"deleted {escape(result['key'])} at {result['classification']}{shows}"
 
 
+def tags_line(tags: Iterable[str]) -> str:
+    """Tags on one line, each unmistakably one."""
+    return ", ".join(tag if _PLAIN_TAG.fullmatch(tag) else to_json(tag) for tag in tags)
+
+
 def _heading(result: Mapping[str, Any]) -> str:
     # The key comes last, where nothing after it could be forged.
     score = f"  {result['score']:.6f}" if "score" in result else ""
     return f"{result['classification']:<12}  {result['updated_at']}{score}  {escape(result['key'])}"
-
-
-def _tags(tags: list[str]) -> str:
-    return ", ".join(tag if _PLAIN_TAG.fullmatch(tag) else to_json(tag) for tag in tags)
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -1,0 +1,172 @@
+"""The audit chains: showing, verifying, anchoring them. The owner's acts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.domain.audit import Action
+from tidegate.domain.moment import NotATimeError, read_time, write_time
+from tidegate.errors import InvalidArgument
+from tidegate.surfaces import output
+from tidegate.surfaces.cli_common import Group, open_store, options, remark, show
+from tidegate.surfaces.cli_owner import open_owner
+
+if TYPE_CHECKING:
+    from tidegate.core.store import Store
+    from tidegate.core.trail import Line
+    from tidegate.core.verify import Problem, Verdict
+
+_ACTIONS = click.Choice([action.value for action in Action if action is not Action.UNKNOWN])
+_ANCHOR_BYTES_MAX = 16 * 1024 * 1024
+_WHAT_IT_PROVES = """\
+What this proves: nothing up to the last anchor was changed, taken out or moved. Beyond it, entries cut from the end go
+unseen; so keep anchors where nobody who can write here can. Whoever can read the key can make a chain anew, and one
+without a key anybody can: a key that is kept under the same user does not protect from that user."""
+
+
+@click.group(cls=Group)
+def audit() -> None:
+    """Show, verify and anchor the audit chains: the owner's acts."""
+
+
+@audit.command(
+    name="show",
+    examples=(
+        "tidegate audit show --action refuse --since 2026-01-01",
+        "tidegate audit show --session main --level INTERNAL --json",
+    ),
+)
+@click.option(
+    "--action", "actions", multiple=True, type=_ACTIONS, metavar="ACTION", help=f"{', '.join(_ACTIONS.choices)}."
+)
+@click.option("--since", metavar="TIME", help="ISO 8601; without a zone it is UTC.")
+@click.option("--until", metavar="TIME", help="ISO 8601; that moment included.")
+def show_(actions: tuple[str, ...], since: str | None, until: str | None) -> None:
+    """Show the entries of all levels (or of --level, or of --session), oldest first, one a line.
+
+    The key is shown while the version that an entry is about is kept: the chain itself does not hold it.
+    """
+    from tidegate.core.trail import Wanted
+
+    with open_store() as store:
+        wanted = Wanted(
+            level=options().level,
+            sessions=_sessions(store),
+            actions=[Action(action) for action in actions] or None,
+            since=_time("since", since),
+            until=_time("until", until),
+        )
+        for line in store.owner(options().agent).trail(wanted):
+            show(_line(line), [_text(line)])
+
+
+@audit.command(examples=("tidegate audit verify", "tidegate audit verify --anchor anchors.jsonl"))
+@click.option("--anchor", "file", metavar="FILE", help="What `audit anchor` printed, once or many times.")
+def verify(file: str | None) -> int:
+    """Check that each chain holds, reaches its anchors, and tells of everything that is stored.
+
+    JSON: one object a level. Exit code 1 when anything is wrong; the first entry concerned is named.
+    """
+    from tidegate.domain.anchor import read_anchors
+
+    anchors = None if file is None else list(read_anchors(_read(file)))
+    if anchors == []:
+        raise InvalidArgument("anchor: the file is empty", argument="anchor")
+    with open_owner() as owner:
+        verdicts = owner.verify(options().level, anchors=anchors or ())
+    for verdict in verdicts:
+        show(_verdict(verdict), _verdict_lines(verdict))
+    for line in _WHAT_IT_PROVES.splitlines():
+        remark(line)
+    return 0 if all(verdict.holds for verdict in verdicts) else 1
+
+
+@audit.command(examples=("tidegate audit anchor >> anchors.jsonl",))
+def anchor() -> None:
+    """Print where each chain ends now, as JSON, one object a level. Keep it where nobody who can write here can."""
+    with open_owner() as owner:
+        for head in owner.anchor(options().level):
+            output.write(output.to_json(head.to_dict()))
+
+
+def _sessions(store: Store) -> Collection[str] | None:
+    """The ids of the session that was named, by its name or by its id."""
+    name = options().session
+    if name is None:
+        return None
+    return {name, *(row.id for row in store.sessions.list(options().agent) if row.name == name)}
+
+
+def _time(option: str, text: str | None) -> datetime | None:
+    try:
+        return None if text is None else read_time(text)
+    except NotATimeError as error:
+        raise InvalidArgument(f"{option}: {error}", argument=option) from None
+
+
+def _read(file: str) -> str:
+    try:
+        with Path(file).open("rb") as stream:
+            data = stream.read(_ANCHOR_BYTES_MAX + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, ValueError):
+        raise InvalidArgument("anchor: must be a readable file in UTF-8", argument="anchor") from None
+    if len(data) > _ANCHOR_BYTES_MAX:
+        raise InvalidArgument("anchor: the file is too large", argument="anchor")
+    return text
+
+
+def _line(line: Line) -> dict[str, Any]:
+    event = line.entry.event
+    return {
+        "level": str(line.level),
+        "sequence": line.entry.sequence,
+        "at": write_time(event.at),
+        "session": event.session,
+        "action": str(event.action),
+        "detail": event.detail,
+        "key": line.key,
+        "commitment": event.commitment,
+        "hash": line.entry.hash,
+    }
+
+
+def _text(line: Line) -> str:
+    event = line.entry.event
+    place = f"{write_time(event.at)}  {line.level!s:<12}  {line.entry.sequence:>6}"
+    who = output.escape(event.session) or "owner"
+    # What others wrote comes last, where nothing after it could be forged.
+    about = f"  {output.escape(line.key)}" if line.key is not None else ""
+    return f"{place}  {who:<32}  {event.action:<8}  {output.escape(event.detail)}{about}"
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "level": str(verdict.level),
+        "holds": verdict.holds,
+        "entries": verdict.entries,
+        "head": verdict.head,
+        "keyed_from": verdict.keyed_from,
+        "anchored_to": verdict.anchored_to,
+        "problems": [_problem(problem) for problem in verdict.problems],
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {"sequence": problem.sequence, "text": problem.text, "key": problem.key}
+
+
+def _verdict_lines(verdict: Verdict) -> Iterator[str]:
+    state = "holds" if verdict.holds else "BROKEN"
+    anchored = "no anchor" if verdict.anchored_to is None else f"proven up to {verdict.anchored_to}"
+    keyed = "no key" if verdict.keyed_from is None else f"keyed from {verdict.keyed_from}"
+    yield f"{verdict.level!s:<12}  {state:<6}  {verdict.entries} entries, {anchored}, {keyed}"
+    for problem in verdict.problems:
+        where = "" if problem.sequence is None else f"entry {problem.sequence}: "
+        about = "" if problem.key is None else f": {output.escape(problem.key)}"
+        yield f"  {where}{problem.text}{about}"
