@@ -368,7 +368,9 @@ class Conformance:
         for agent in ("a", "b"):
             with writing(provider, agent=agent) as own:
                 put(own, draft("k"))
-        provider.erase("a")
+        assert set(provider.erase("a", dry_run=True)) == set(Level)
+        assert provider.agents() == ["a", "b"]
+        assert set(provider.erase("a", dry_run=False)) == set(Level)
         assert provider.agents() == ["b"]
         with provider.view("a", Level.RESTRICTED) as view:
             assert all(contents(each) == ([], Statistics(), []) for each in view.visible)

@@ -79,6 +79,7 @@ class SqliteProvider(StorageProvider):
             with self._locks[agent, level]:
                 erase(self._files.compartment(agent, level))
         self._known.discard(agent)
+        self._pool.forget(agent)
         return there
 
     def agents(self) -> list[str]:
