@@ -1,0 +1,68 @@
+"""What a client's model is told: SPINE.md of its agent, and our guidance on memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.conftest import Run
+
+from tidegate.core.guidance import GUIDANCE, SPINE_BYTES_MAX, read_instructions
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level
+from tidegate.tools import TOOLS
+
+
+def write_spine(home: Path, data: bytes, *, agent: str = "assistant") -> Path:
+    path = home / "agents" / agent / "SPINE.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("tag", ["persona", "preference", "rule", "project"])
+def test_the_guidance_names_each_tag(tag: str) -> None:
+    assert f"(tag {tag})" in GUIDANCE
+
+
+def test_the_guidance_names_only_tools_that_there_are() -> None:
+    named = {word.strip("().,") for word in GUIDANCE.split() if "memory_" in word}
+    assert named <= set(TOOLS)
+    assert {"memory_search", "memory_save", "memory_delete"} <= named
+
+
+@pytest.mark.parametrize("level", Level)
+def test_the_guidance_names_no_level(level: Level) -> None:
+    assert str(level) not in GUIDANCE
+
+
+def test_without_spine_the_instructions_are_the_guidance(home: Path) -> None:
+    assert read_instructions(home, "assistant") == GUIDANCE
+    write_spine(home, b" \n\n")
+    assert read_instructions(home, "assistant") == GUIDANCE
+    assert not (home / "agents" / "other").exists()
+
+
+def test_spine_comes_first_and_is_the_agents_own(home: Path) -> None:
+    write_spine(home, "\ufeffYou are \u2713 a clerk.\r\n".encode())
+    write_spine(home, b"You are another.", agent="other")
+    assert read_instructions(home, "assistant") == f"You are \u2713 a clerk.\n\n{GUIDANCE}"
+
+
+def test_a_spine_of_exactly_the_largest_size_is_read(home: Path) -> None:
+    write_spine(home, b"x" * SPINE_BYTES_MAX)
+    assert read_instructions(home, "assistant").startswith("x" * SPINE_BYTES_MAX)
+
+
+@pytest.mark.parametrize("data", [b"x" * (SPINE_BYTES_MAX + 1), b"\xff\xfe"], ids=["too large", "not UTF-8"])
+def test_a_spine_that_cannot_be_used_is_an_error_and_never_cut(home: Path, data: bytes) -> None:
+    path = write_spine(home, data)
+    with pytest.raises(StorageError, match=r"^SPINE\.md: must be") as raised:
+        read_instructions(home, "assistant")
+    assert str(path) not in raised.value.message
+
+
+def test_a_folder_in_the_place_of_spine_stops_the_server_with_one_line(home: Path, process: Run) -> None:
+    (home / "agents" / "assistant" / "SPINE.md").mkdir(parents=True)
+    ran = process("mcp", "--home", str(home))
+    assert (ran.code, ran.out, ran.err) == (3, "", "tidegate: SPINE.md: must be a readable file in UTF-8\n")
