@@ -247,6 +247,13 @@ def test_with_a_home_it_needs_nothing_of_its_environment(home: Path, tmp_path: P
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_without_a_session_name_nothing_is_stored_about_it(home: Path, process: Run) -> None:
+    with ServerProcess(server(home, "--level", "INTERNAL")) as peer:
+        assert peer.greet().call("memory_save", key="k", content="x")["classification"] == "INTERNAL"
+        assert peer.end() == (0, "")
+    assert process("--home", str(home), "session", "list", "--json").out == ""
+
+
 def test_many_calls_without_waiting_leave_the_files_whole(home: Path) -> None:
     with ServerProcess(server(home, "--session", "main")) as peer:
         peer.greet()
