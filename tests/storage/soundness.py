@@ -1,0 +1,96 @@
+"""Whether a home is sound: every page, every entry, every change with its entry, the index as its records say."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from tidegate.domain.audit import Action, commit, first_break
+from tidegate.domain.record import Record
+from tidegate.domain.text import Columns, analyse
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Archive
+from tidegate.storage.sqlite import SqliteProvider
+
+
+def unsound(home: Path) -> list[str]:
+    """What is wrong with a home, in words; nothing when it is sound. Opens it as the program does."""
+    return list(_unsound(home))
+
+
+def _unsound(home: Path) -> Iterator[str]:
+    for path in sorted(home.rglob("*.db")):
+        for wrong in _pages(path):
+            yield f"{path.relative_to(home)}: {wrong}"
+    with closing(SqliteProvider(home)) as provider:
+        for agent in provider.agents():
+            for level in Level:
+                with provider.archive(agent, level) as archive:
+                    for wrong in (*_chain(archive), *_index(archive, home)):
+                        yield f"{agent}/{level.name}: {wrong}"
+
+
+def _pages(path: Path) -> list[str]:
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        wrong = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
+        if path.name != "control.db":
+            connection.execute("INSERT INTO terms (terms) VALUES ('integrity-check')")
+        return wrong
+
+
+def _chain(archive: Archive) -> Iterator[str]:
+    if (place := first_break(archive.entries())) is not None:
+        yield f"the chain breaks at {place}"
+    entered = Counter(entry.event.commitment for entry in archive.entries() if entry.event.action is Action.SAVE)
+    buried = Counter(entry.event.commitment for entry in archive.entries() if entry.event.action is Action.DELETE)
+    kept: set[str] = set()
+    for record in archive.every_version():
+        commitment = commit(record.nonce, record.key, record.content, record.tags)
+        kept.add(commitment)
+        if not entered[commitment]:
+            yield f"version {record.version} of {record.key!r} was never entered"
+        if buried[commitment] != (not record.live):
+            yield f"version {record.version} of {record.key!r}: deleted and entered differ"
+    if lost := (set(entered) | set(buried)) - kept:
+        yield f"{len(lost)} entries without their change"
+
+
+def _index(archive: Archive, home: Path) -> Iterator[str]:
+    path = home / "agents" / archive.agent / f"{archive.level.name.lower()}.db"
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        live = {(row[0]): row[1] for row in connection.execute("SELECT key, id FROM records WHERE deleted_at IS NULL")}
+        indexed = {row[0] for row in connection.execute("SELECT id FROM terms_docsize")}
+        tags = sorted(connection.execute("SELECT key, tag FROM tags").fetchall())
+        counted = {term: number for term, number in connection.execute("SELECT * FROM frequencies") if number}
+        total = connection.execute("SELECT documents, key_terms, tags_terms, content_terms FROM statistics").fetchone()
+    records = [record for record in archive.every_version() if record.live and _is_newest(archive, record)]
+    columns = [analyse(record.key, record.tags, record.content) for record in records]
+    if set(live) != {record.key for record in records}:
+        yield "rows and records differ"
+    if indexed != set(live.values()):
+        yield f"index of {sorted(indexed)}, records {sorted(live.values())}"
+    if tags != sorted((record.key, tag) for record in records for tag in record.tags):
+        yield f"tags {tags}"
+    expected: Counter[str] = Counter()
+    for each in columns:
+        expected.update({*each.key, *each.tags, *each.content})
+    if counted != dict(expected):
+        yield f"frequencies {json.dumps(counted)}, expected {json.dumps(expected)}"
+    if total != statistics_of(columns):
+        yield f"statistics {total}"
+
+
+def statistics_of(columns: Iterable[Columns]) -> tuple[int, int, int, int]:
+    """How many documents, and how many terms in their keys, tags and contents."""
+    lengths = [(1, len(each.key), len(each.tags), len(each.content)) for each in columns]
+    first, second, third, fourth = (sum(each) for each in zip((0, 0, 0, 0), *lengths, strict=True))
+    return first, second, third, fourth
+
+
+def _is_newest(archive: Archive, record: Record) -> bool:
+    return archive.versions(record.kind, record.key)[0].version == record.version
