@@ -10,7 +10,12 @@ from tidegate.domain.foreign import Found, Source, Unread, first_of, key_for, sl
 
 _HEADING = re.compile(r"#{1,6}\s+(?P<marks>.+?)\s*#*|\*\*(?P<stars>[^*]+?):?\*\*:?|__(?P<lines>[^_]+?):?__:?")
 _BULLET = re.compile(r"(?:[-*+\u2022\u2013]|\d{1,4}[.)])\s+")
-_DATED = re.compile(r"\[(?P<date>[^\]]{0,40})\]\s*(?:[-:\u2013\u2014]\s*)?(?P<text>.+)", re.DOTALL)
+# Both services are asked for `[date saved, if available] - memory`; any other bracket is part of the memory.
+_DATED = re.compile(
+    r"\[(?P<date>\d{4}-\d\d[^\]]{0,30}|(?i:unknown|no date|date unknown|n/a|not available))\]"
+    r"\s*(?:[-:\u2013\u2014]\s*)?(?P<text>.+)",
+    re.DOTALL,
+)
 _FENCE = re.compile(r"(```|~~~)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 
