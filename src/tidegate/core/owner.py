@@ -11,11 +11,11 @@ from tidegate.core.door import OWNER, Door
 from tidegate.core.history import history, relabel, restore
 from tidegate.core.purge import Progress, purge
 from tidegate.core.trail import Line, Wanted, trail
-from tidegate.core.upkeep import index_step
+from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import Verdict, verify
 from tidegate.domain.anchor import Anchor
 from tidegate.domain.arguments import check_key
-from tidegate.domain.audit import GENESIS, Action, Event
+from tidegate.domain.audit import GENESIS
 from tidegate.domain.limits import Limits
 from tidegate.domain.version import Purged, Relabelled, Restored, Version
 from tidegate.errors import InvalidArgument, NotFound, StorageError
@@ -149,11 +149,4 @@ class Owner:
 
     def _reindex(self, level: Level, progress: Progress) -> int:
         with self._door.archive(level) as archive:
-            with archive.transaction():
-                archive.clear_index()
-            while not index_step(archive):
-                progress(f"{level}: {archive.statistics().documents} memories indexed")
-            documents = archive.statistics().documents
-            with archive.transaction():
-                archive.append(Event(self._door.clock(), OWNER, Action.REINDEX, f"{documents} memories"))
-        return documents
+            return rebuild_index(archive, self._door.clock(), progress)

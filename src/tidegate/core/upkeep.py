@@ -98,6 +98,18 @@ def index_step(archive: Archive) -> bool:
     return whole
 
 
+def rebuild_index(archive: Archive, now: datetime, progress: Callable[[str], object]) -> int:
+    """Make the index anew, in steps, as an act of the owner; how many memories. Interrupted, it goes on by itself."""
+    with archive.transaction():
+        archive.clear_index()
+    while not index_step(archive):
+        progress(f"{archive.level}: {archive.statistics().documents} memories indexed")
+    documents = archive.statistics().documents
+    with archive.transaction():
+        archive.append(Event(now, "", Action.REINDEX, f"{documents} memories"))
+    return documents
+
+
 def sweep(archive: Archive, expiry: Expiry, now: datetime) -> int:
     """Put away some expired memories, as if deleted when they expired, each with its entry; how many."""
     with archive.transaction():

@@ -59,6 +59,7 @@ def _compact(connection: Connection) -> bool:
     connection.set_busy_timeout(COMPACT_WAIT_MS)
     try:
         _scrub(connection)
+        _forget_words(connection)
         _merge_index(connection)
         return _rewrite(connection)
     except DriverError as error:
@@ -70,6 +71,11 @@ def _compact(connection: Connection) -> bool:
 def _scrub(connection: Connection) -> None:
     """Whatever is freed from here on is overwritten with zeros, in memory and so in the file."""
     connection.pragma("secure_delete", "ON")
+
+
+def _forget_words(connection: Connection) -> None:
+    """A word stays counted, as standing in no memory, after the last memory with it went."""
+    connection.execute("DELETE FROM frequencies WHERE documents <= 0")
 
 
 def _merge_index(connection: Connection) -> None:

@@ -13,6 +13,7 @@ from tidegate.policy.levels import Level
 from tidegate.surfaces import cli_memory, cli_owner, cli_transfer, output
 from tidegate.surfaces.cli_audit import audit
 from tidegate.surfaces.cli_common import Group, options
+from tidegate.surfaces.cli_doctor import doctor
 from tidegate.surfaces.cli_session import session
 from tidegate.surfaces.cli_tools import tools
 
@@ -36,7 +37,7 @@ def root() -> None:
     """
 
 
-for command in (*cli_memory.COMMANDS, session, *cli_owner.COMMANDS, audit, *cli_transfer.COMMANDS, tools):
+for command in (*cli_memory.COMMANDS, session, *cli_owner.COMMANDS, audit, doctor, *cli_transfer.COMMANDS, tools):
     root.add_command(command)
 
 

@@ -1,0 +1,151 @@
+"""Examining a home: everything that can be wrong with it, in words, and putting right what is safe to."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from tidegate import home as homes
+from tidegate.core.guidance import read_instructions
+from tidegate.core.upkeep import rebuild_index
+from tidegate.core.verify import verify
+from tidegate.domain.finding import Finding, Remedy, error, warning
+from tidegate.domain.rank import Statistics
+from tidegate.domain.record import Kind, Record
+from tidegate.domain.text import analyse
+from tidegate.errors import StorageError, TidegateError
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Archive
+from tidegate.storage.home_doctor import examine_files, examine_key_file, examine_modes, examine_place
+from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite_doctor import examine_compartment, examine_control, examine_rows, restore_tags
+from tidegate.storage.sqlite_files import HomeFiles
+
+_PAGE = 500
+_FORGED = "restore the agent from a backup made before it; `tidegate audit verify --anchor` narrows down when it was"
+_REINDEX = "run `tidegate reindex`, or `tidegate doctor --repair`"
+
+
+@dataclass(frozen=True, slots=True)
+class Doctor:
+    """Examines one home, and repairs what is safe to if told to. Servers may run meanwhile.
+
+    progress: told which file is next.
+    """
+
+    home: Path
+    clock: Callable[[], datetime]
+    repair: bool
+    progress: Callable[[str], object]
+
+    def examine(self, agent: str | None = None) -> Iterator[Finding]:
+        """Whatever is not as it should be; with `agent`, of what is in compartments only what is in that agent's."""
+        if not self.home.exists():
+            return
+        yield from examine_place(self.home)
+        yield from examine_modes(self.home, repair=self.repair)
+        yield from examine_files(self.home, repair=self.repair)
+        files = HomeFiles(self.home)
+        if files.control.exists():
+            yield from examine_control(files.control, "control.db")
+        settings = self._settings()
+        yield from settings.findings
+        for name in _agents(self.home) if agent is None else [agent]:
+            yield from self._guidance(name)
+            for level in Level:
+                if files.compartment(name, level).exists():
+                    yield from self._compartment(files.compartment(name, level), name, level, settings)
+
+    def _settings(self) -> _Settings:
+        try:
+            settings = homes.load(self.home)
+            findings = list(examine_key_file(settings.audit_key_file) if settings.audit_key_file else ())
+            return _Settings(findings, chains_checked=True, secret=settings.audit_secret())
+        except TidegateError as failure:
+            advice = "correct it: until then no command and no server runs, and audit chains go unchecked"
+            return _Settings([error("config.toml", failure.message, advice)], chains_checked=False, secret=None)
+
+    def _guidance(self, agent: str) -> Iterator[Finding]:
+        try:
+            read_instructions(self.home, agent)
+        except StorageError as failure:
+            yield error(
+                f"agents/{agent}/SPINE.md", failure.message, "correct it: until then the agent gets no guidance"
+            )
+
+    def _compartment(self, path: Path, agent: str, level: Level, settings: _Settings) -> Iterator[Finding]:
+        where = path.relative_to(self.home).as_posix()
+        self.progress(f"examining {where}")
+        if unusable := examine_compartment(path, where, agent, level):
+            yield from unusable
+            return
+        found = examine_rows(path, where)
+        try:
+            with (
+                closing(SqliteProvider(self.home, secret=settings.secret)) as provider,
+                provider.archive(agent, level) as archive,
+            ):
+                found += [] if any(finding.remedy is Remedy.INDEX for finding in found) else _contents(archive, where)
+                yield from self._remedied(found, path, archive)
+                yield from _chain(archive, where, settings)
+        except StorageError as failure:
+            yield error(where, failure.message, "run this again when less is going on")
+
+    def _remedied(self, found: list[Finding], path: Path, archive: Archive) -> Iterator[Finding]:
+        """The findings, those that can be put right put right, if that was asked for."""
+        wanted = {finding.remedy for finding in found} if self.repair else set[Remedy | None]()
+        if Remedy.TAGS in wanted:
+            restore_tags(path)
+        if Remedy.INDEX in wanted:
+            rebuild_index(archive, self.clock(), self.progress)
+        yield from (replace(each, repaired=each.repaired or each.remedy in wanted - {None}) for each in found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What of the settings matters here. chains_checked: false when the key of the audit chains cannot be known."""
+
+    findings: list[Finding]
+    chains_checked: bool
+    secret: bytes | None
+
+
+def _agents(home: Path) -> list[str]:
+    """Whoever has a folder, whatever is in it."""
+    return sorted(path.name for path in home.glob("agents/*") if path.is_dir())
+
+
+def _contents(archive: Archive, where: str) -> list[Finding]:
+    """Whether the index counts what the memories, analysed once more, hold."""
+    frequencies: Counter[str] = Counter()
+    statistics = Statistics()
+    with archive.snapshot():
+        for record in _memories(archive):
+            columns = analyse(record.key, record.tags, record.content)
+            frequencies.update({*columns.key, *columns.tags, *columns.content})
+            lengths = (len(columns.key), len(columns.tags), len(columns.content))
+            statistics += Statistics(1, lengths)
+        agrees = archive.statistics() == statistics and archive.frequencies(frequencies) == dict(frequencies)
+    if agrees:
+        return []
+    problem = "its search index holds other words than the memories do"
+    return [warning(where, problem, _REINDEX, remedy=Remedy.INDEX)]
+
+
+def _memories(archive: Archive) -> Iterator[Record]:
+    after = ""
+    while batch := archive.page(Kind.MEMORY, after=after, tag=None, limit=_PAGE, chars_max=sys.maxsize):
+        yield from batch
+        after = batch[-1].key
+
+
+def _chain(archive: Archive, where: str, settings: _Settings) -> Iterator[Finding]:
+    if settings.chains_checked:
+        for problem in verify(archive, settings.secret, ()).problems:
+            place = "audit" if problem.sequence is None else f"audit entry {problem.sequence}"
+            yield error(where, f"{place}: {problem.text}", _FORGED)
