@@ -5,6 +5,7 @@ letters it has most. Nobody has to name it, and a wrong guess costs little, sinc
 written too. The lists are short on purpose: long ones take away words that mean something elsewhere.
 """
 
+import re
 from bisect import bisect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -57,7 +58,8 @@ _LANGUAGES = {
     "hy": Language("armenian", "armenian"),
 }
 _FIRST_OF_SCRIPT = {language.script: code for code, language in reversed(_LANGUAGES.items())}
-_SCRIPT_STARTS = ("\u0370", "\u0400", "\u0530", "\u0590", "\u0600", "\u0780", "\u0900", "\u0980", "\u0b80", "\u0c00", "\u1e00", "\u1f00")
+# Where scripts begin, up to the next; empty: no stemmer for what is there.
+_SCRIPT_STARTS = tuple("\u0370\u0400\u0530\u0590\u0600\u0780\u0900\u0980\u0b80\u0c00\u1e00\u1f00")
 _SCRIPTS = ("latin", "greek", "cyrillic", "armenian", "", "arabic", "", "devanagari", "", "tamil", "", "latin", "")
 
 
@@ -72,6 +74,7 @@ def _codes(forms: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 _WRITTEN = _codes((code, word) for code, words in FUNCTION_WORDS.items() for word in words.split())
 _FOLDED = _codes((code, fold(word)) for code, words in FUNCTION_WORDS.items() for word in words.split())
 _LETTERS = _codes((code, letter) for code, language in _LANGUAGES.items() for letter in language.letters)
+_LETTER = re.compile(f"[{''.join(_LETTERS)}]")
 
 
 def function_word_languages(word: str, *, ascii_text: bool) -> tuple[str, ...]:
@@ -88,54 +91,61 @@ def is_function_word(folded: str) -> bool:
 
 
 def guess(words: Iterable[str], text: str) -> dict[str, float]:
-    """How much speaks for each language: its function words and letters, less where other languages share them."""
-    found: dict[str, float] = {}
+    """How much speaks for each language: its function words and letters, less where other languages share them.
+
+    A text in plain ASCII is in English until more than one word of grammar tells otherwise: one may be a name.
+    """
     ascii_text = text.isascii()
+    found: dict[str, float] = {"en": 1.0} if ascii_text else {}
+    table = _FOLDED if ascii_text else _WRITTEN
     for word in words:
-        languages = function_word_languages(word, ascii_text=ascii_text)
-        for code in languages:
+        for code in (languages := table.get(word, ())):
             found[code] = found.get(code, 0.0) + len(languages) ** -0.5
-    for letter in () if ascii_text else text.lower():
-        languages = _LETTERS.get(letter, ()) if letter > "\x7f" else ()
-        for code in languages:
+    for letter in () if ascii_text else _LETTER.findall(text.lower()):
+        for code in (languages := _LETTERS[letter]):
             found[code] = found.get(code, 0.0) + 0.5 / len(languages)
     return found
 
 
 def likely(guessed: Mapping[str, float]) -> frozenset[str]:
-    """The languages that have at least half as much for them as the first."""
+    """The languages that have at least half as much for them as the first.
+
+    One word is not enough for any but English, for it may be a name: `Ada` means `there is` in Indonesian.
+    """
     most = max(guessed.values(), default=0.0)
-    return frozenset(code for code, weight in guessed.items() if weight >= most / 2)
+    return frozenset(code for code, weight in guessed.items() if weight >= most / 2 and (weight > 1 or code == "en"))
 
 
 def script(word: str) -> str:
     """The script in which a word begins, where that decides about stems; else empty."""
+    if word.isascii():
+        return "latin"
     return _SCRIPTS[bisect(_SCRIPT_STARTS, word[:1])]
 
 
 class Stemmers:
-    """The stemmers of one text: for each script the likeliest language's. Made anew for each text, and they
-    keep nothing: a cache of word forms that outlives a text would tell agents about each other (P11).
+    """The stemmers that suit one text: for each script the likeliest language's. Each is made when used and
+    keeps nothing: a cache of word forms that outlives a text would tell agents about each other (P11).
     """
 
     def __init__(self, guessed: Mapping[str, float], *, english_too: bool = False) -> None:
         self._guessed = guessed
         self._english_too = english_too
-        self._made: dict[str, list[Stemmer.Stemmer]] = {}
 
-    def stems(self, word: str) -> list[str]:
-        """The folded stems of a lower-case word; none where no stemmer knows its script."""
-        written_in = script(word)
-        if (stemmers := self._made.get(written_in)) is None:
-            stemmers = self._made[written_in] = [Stemmer.Stemmer(name, 0) for name in self._names(written_in)]
-        found = [fold(stemmer.stemWord(word)) for stemmer in stemmers]
+    def stems(self, written_in: str, words: list[str]) -> list[list[str]]:
+        """The folded stems of lower-case words of one script, from each stemmer that suits: none, one or more."""
+        found = [[fold(stem) for stem in Stemmer.Stemmer(name, 0).stemWords(words)] for name in self._names(written_in)]
         if written_in == "arabic":
-            found.append(_light_arabic(fold(word)))
+            found.append([_light_arabic(fold(word)) for word in words])
         return found
 
     def _names(self, written_in: str) -> list[str]:
         codes = [code for code in self._guessed if _LANGUAGES[code].script == written_in]
-        code = max(codes, key=lambda code: (self._guessed[code], code), default=_FIRST_OF_SCRIPT.get(written_in, ""))
+        code = max(
+            codes,
+            key=lambda code: (self._guessed[code], code == "en", code),
+            default=_FIRST_OF_SCRIPT.get(written_in, ""),
+        )
         names = [_LANGUAGES[code].stemmer if code else ""]
         if self._english_too and written_in == "latin":
             names.append("english")  # words of other languages are often English ones

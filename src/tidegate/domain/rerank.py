@@ -22,11 +22,12 @@ TEXT_CHARS_MAX = 2_000
 """How much of each text is read, from its beginning."""
 
 _PARTS_WEIGHT = 0.4
-_COMPANY_WEIGHT = 0.6
+_COMPANY_WEIGHT = 0.45
 _LENGTH = 0.15  # how much a long text counts for less: it holds more parts of words by chance
 _LEADERS = 8  # candidates whose company counts
-_COMPANIONS_MAX = 30
-_CONSIDERED_MAX = 100
+_CONSIDERED_MAX = 40  # words of theirs, of which the rarest so many count:
+_COMPANIONS_MAX = 20
+_INSIDE_CHARS_MIN = 5  # shorter words are not looked for inside others
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,7 @@ def _parts_of(word: Word) -> list[str]:
     return [bounded[start : start + 3] for start in range(len(bounded) - 2)]
 
 
-def _company(
-    query: Query, texts: Sequence[str], scores: Sequence[float], discounts: Sequence[float]
-) -> list[float]:
+def _company(query: Query, texts: Sequence[str], scores: Sequence[float], discounts: Sequence[float]) -> list[float]:
     """How much each text has, from 0 to about 1, of the words that the leading texts share."""
     asked = {word.text for word in query.words}
     leaders = sorted(range(len(texts)), key=lambda number: -scores[number])[:_LEADERS]
@@ -113,13 +112,13 @@ def _company(
 
 
 def _words(text: str, asked: set[str]) -> dict[str, None]:
-    """The words of a text that may be company, with the spaces around them, each once."""
+    """The words of a text that may be company, each once, short ones with the spaces around them."""
     found: dict[str, None] = {}
     for word in text.split():
         if is_unspaced(word):
             found |= dict.fromkeys(gram for gram in grams(word) if gram not in asked)
         elif len(word) > 1 and word not in asked and not is_function_word(word):
-            found[f" {word} "] = None
+            found[word if len(word) >= _INSIDE_CHARS_MIN else f" {word} "] = None
     return found
 
 

@@ -8,7 +8,6 @@ only a-z, digits and characters outside ASCII, so a tokenizer that breaks at ASC
 import enum
 import re
 import unicodedata
-from typing import NamedTuple
 
 WORD_CHARS_MAX = 64
 """Of a longer word only the beginning counts."""
@@ -27,11 +26,10 @@ class Kind(enum.Enum):
     """One character of such a script, an emoji or another symbol."""
 
 
-class Piece(NamedTuple):
-    """A term to be, and what sort it is."""
+Piece = tuple[str, Kind]
+"""A term to be, and what sort it is."""
 
-    text: str
-    kind: Kind
+_WORD, _JOINED, _GRAM, _CHARACTER = Kind
 
 
 def _marks() -> str:
@@ -43,7 +41,9 @@ def _marks() -> str:
 
 _MARKS = _marks()
 # Chinese, Japanese, Korean: pairs. Korean does write spaces, but glues its particles to the words.
-_PAIRED = "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_PAIRED = (
+    "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
 # Thai, Lao, Burmese, Khmer, Javanese: threes, for their syllables take two to four characters.
 _TRIPLED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\ua980-\ua9df\uaa60-\uaa7f"
 
@@ -81,7 +81,7 @@ def pieces(text: str) -> list[Piece]:
         elif unspaced or not (chunk.islower() or chunk.istitle() or chunk.isupper()):
             _part(chunk, found)
         else:
-            found.append(Piece(chunk.lower()[:WORD_CHARS_MAX], Kind.WORD))
+            found.append((chunk.lower()[:WORD_CHARS_MAX], _WORD))
     return found
 
 
@@ -120,7 +120,7 @@ def _compound(chunk: str, found: list[Piece]) -> None:
     """Symbols, words with marks or signs, and parts held together by joints."""
     if len(chunk) == 1:
         if unicodedata.category(chunk)[0] == "S" and chunk not in _SKIN_TONES:
-            found.append(Piece(chunk, Kind.CHARACTER))
+            found.append((chunk, _CHARACTER))
         return
     name = chunk.rstrip("+#")
     previous = ""
@@ -128,11 +128,11 @@ def _compound(chunk: str, found: list[Piece]) -> None:
         _part(part, found)
         if previous:
             between = "\u00b7" if previous[-1].isdigit() and part[0].isdigit() else ""
-            found.append(Piece((previous + between + part).lower()[:WORD_CHARS_MAX], Kind.JOINED))
+            found.append(((previous + between + part).lower()[:WORD_CHARS_MAX], _JOINED))
         previous = part
     if name != chunk:
         signed = previous[: WORD_CHARS_MAX - 2] + chunk[len(name) :].translate(_SIGNS)
-        found.append(Piece(signed.lower(), Kind.JOINED))
+        found.append((signed.lower(), _JOINED))
 
 
 def _part(part: str, found: list[Piece]) -> None:
@@ -140,21 +140,21 @@ def _part(part: str, found: list[Piece]) -> None:
     for word in words:
         _word(word.lower(), found)
     if len(words) > 1:
-        found.append(Piece(part.lower()[:WORD_CHARS_MAX], Kind.JOINED))
+        found.append((part.lower()[:WORD_CHARS_MAX], _JOINED))
 
 
 def _word(word: str, found: list[Piece]) -> None:
     """A word, or where scripts without spaces are in it, their runs in pieces and the rest as words."""
     if not is_unspaced(word):
-        found.append(Piece(word[:WORD_CHARS_MAX], Kind.WORD))
+        found.append((word[:WORD_CHARS_MAX], _WORD))
         return
     for number, run in enumerate(_UNSPACED.split(word)):
         if not run:
             continue
         if number % 3 == 0:
-            found.append(Piece(run[:WORD_CHARS_MAX], Kind.WORD))
+            found.append((run[:WORD_CHARS_MAX], _WORD))
             continue
         if number % 3 == 1:
-            found.extend(Piece(character, Kind.CHARACTER) for character in run)
+            found.extend((character, _CHARACTER) for character in run)
         if number % 3 == 2 or len(run) > 1:
-            found.extend(Piece(gram, Kind.GRAM) for gram in grams(run))
+            found.extend((gram, _GRAM) for gram in grams(run))

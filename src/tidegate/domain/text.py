@@ -6,7 +6,7 @@ where any of its forms does.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.domain.language import Stemmers, function_word_languages, guess, likely, script
@@ -67,53 +67,60 @@ def analyse(key: str, tags: Sequence[str], content: str) -> Columns:
 
     What stands before a first colon labels the rest and is entered twice, so that it weighs more.
     """
-    parts = [pieces(key), [piece for tag in tags for piece in pieces(tag)], pieces(content)]
+    found = (pieces(key), [piece for tag in tags for piece in pieces(tag)], pieces(content))
+    words = dict.fromkeys(text for column in found for text, kind in column if kind is Kind.WORD)
+    forms = _forms(words, Stemmers(guess(words, content)))
+    key_terms, tags_terms, content_terms = (_terms(column, forms) for column in found)
     if label := _LABEL.match(content):
-        parts[2] += pieces(label[0])
-    stemmers = Stemmers(_guess((piece for part in parts for piece in part), content))
-    known: dict[Piece, list[str]] = {}
-    columns = []
-    for part in parts:
-        column: list[str] = []
-        for piece in part:
-            if (terms := known.get(piece)) is None:
-                terms = known[piece] = _terms(piece, stemmers)
-            column += terms
-        columns.append(tuple(column))
-    return Columns(*columns)
+        content_terms += _terms(pieces(label[0]), forms)
+    return Columns(tuple(key_terms), tuple(tags_terms), tuple(content_terms))
 
 
 def analyse_query(text: str) -> Query:
     """The words that a query asks for. Every character is literal; no words, an empty query."""
     text = text[:QUERY_CHARS_MAX]
-    found = pieces(text)
-    guessed = _guess(found, text)
+    found = list(dict.fromkeys(pieces(text)))
+    written = [text for text, kind in found if kind is Kind.WORD]
+    guessed = guess(written, text)
     languages, ascii_text = likely(guessed), text.isascii()
-    stemmers = Stemmers(guessed, english_too=True)
+    forms = _forms(written, Stemmers(guessed, english_too=True))
     words: dict[tuple[str, ...], Word] = {}
-    for piece in dict.fromkeys(found):
-        if len(words) == QUERY_WORDS_MAX:
-            break
-        if terms := tuple(_terms(piece, stemmers)):
-            weight = _CHARACTER_WEIGHT if piece.kind is Kind.CHARACTER else 1.0
-            if piece.kind is Kind.WORD:
-                holders = function_word_languages(piece.text, ascii_text=ascii_text)
-                weight = 1.0 if languages.isdisjoint(holders) else _FUNCTION_WEIGHT
-            words.setdefault(terms, Word(terms[0], terms, weight, piece.kind))
+    for piece in found:
+        if (terms := tuple(_terms([piece], forms))) and len(words) < QUERY_WORDS_MAX:
+            weight = _weight(piece, languages, ascii_text=ascii_text)
+            words.setdefault(terms, Word(terms[0], terms, weight, piece[1]))
     return Query(tuple(words.values()))
 
 
-def _guess(found: Iterable[Piece], text: str) -> dict[str, float]:
-    return guess((piece.text for piece in found if piece.kind is Kind.WORD), text)
+def _weight(piece: Piece, languages: frozenset[str], *, ascii_text: bool) -> float:
+    text, kind = piece
+    if kind is Kind.CHARACTER:
+        return _CHARACTER_WEIGHT
+    if kind is Kind.WORD and not languages.isdisjoint(function_word_languages(text, ascii_text=ascii_text)):
+        return _FUNCTION_WEIGHT
+    return 1.0
 
 
-def _terms(piece: Piece, stemmers: Stemmers) -> list[str]:
-    """The folded piece, and for a word its stems and its form with accents, where they differ."""
-    written, kind = piece
-    folded = fold(written)
-    if kind is not Kind.WORD:
-        return [folded] if folded else []
-    terms = [folded, *stemmers.stems(written)]
-    if folded != written and script(written) == "latin":
-        terms.append(written + _ACCENTED)
-    return list(filter(None, dict.fromkeys(terms)))
+def _terms(found: Iterable[Piece], forms: Mapping[str, list[str]]) -> list[str]:
+    terms: list[str] = []
+    word = Kind.WORD
+    for text, kind in found:
+        terms += forms[text] if kind is word else filter(None, (fold(text),))
+    return terms
+
+
+def _forms(words: Iterable[str], stemmers: Stemmers) -> dict[str, list[str]]:
+    """Each word's terms: the folded word, its stems, and its form with accents, where they differ."""
+    scripts: dict[str, list[str]] = {}
+    for word in words:
+        scripts.setdefault(script(word), []).append(word)
+    forms: dict[str, list[str]] = {}
+    for written_in, group in scripts.items():
+        for word, *stems in zip(group, *stemmers.stems(written_in, group), strict=True):
+            forms[word] = terms = [folded] if (folded := fold(word)) else []
+            for stem in stems:
+                if stem and stem not in terms:
+                    terms.append(stem)
+            if folded != word and written_in == "latin":
+                terms.append(word + _ACCENTED)
+    return forms
