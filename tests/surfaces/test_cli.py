@@ -17,13 +17,16 @@ from tests.conftest import Ran, Run
 
 from tidegate.errors import StorageError
 from tidegate.surfaces import cli as command_line
-from tidegate.surfaces.cli_common import Command, Options
+from tidegate.surfaces.cli_common import Command, Options, Place
 
 SERVERS = {"mcp", "demo"}  # their examples start processes, which their own tests do
 
 
 def commands(group: click.Group = command_line.root, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         yield (*path, name), command
         if isinstance(command, click.Group):
             yield from commands(command, *path, name)
@@ -89,6 +92,23 @@ def test_help_loads_neither_the_engine_nor_an_extra() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"apsw", "Stemmer", "fastmcp", "mcp", "pydantic", "anyio", "asyncio", "platformdirs", "tidegate.core.store"}
     assert not heavy & set(loaded)
+
+
+@pytest.mark.parametrize(("name", "place"), command_line.PLACES.items(), ids=command_line.PLACES)
+def test_every_command_is_at_its_place_under_its_name(name: str, place: Place) -> None:
+    command = command_line.root.get_command(click.Context(command_line.root), name)
+    assert command is not None
+    assert command.name == name
+
+
+def test_the_list_of_commands_is_one_line_each(cli: Run) -> None:
+    listed = cli("--help").out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in listed] == list(command_line.PLACES)
+
+
+def test_an_unknown_command_is_refused(cli: Run) -> None:
+    ran = cli("bogus")
+    assert (ran.code, ran.err) == (2, "tidegate: No such command 'bogus' (see: tidegate --help)\n")
 
 
 def test_the_common_options_are_the_documented_ones() -> None:

@@ -9,13 +9,8 @@ from collections.abc import Sequence
 import click
 
 from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError, TidegateError
-from tidegate.policy.levels import Level
-from tidegate.surfaces import cli_memory, cli_owner, cli_transfer, output
-from tidegate.surfaces.cli_audit import audit
-from tidegate.surfaces.cli_common import Group, options
-from tidegate.surfaces.cli_doctor import doctor
-from tidegate.surfaces.cli_session import session
-from tidegate.surfaces.cli_tools import tools
+from tidegate.surfaces import output
+from tidegate.surfaces.cli_common import LazyGroup, Place
 
 _EXIT_CODES: dict[type[TidegateError], int] = {
     InvalidArgument: 2,
@@ -27,7 +22,33 @@ _EXIT_CODES: dict[type[TidegateError], int] = {
 _INTERRUPTED = 130  # as shells report it
 
 
-@click.group(name="tidegate", cls=Group)
+# In the order in which `tidegate --help` lists them. It loads none of their modules.
+PLACES = {
+    "save": Place("cli_memory:save", "Remember something under a key."),
+    "get": Place("cli_memory:get", "Show one memory, whole."),
+    "search": Place("cli_memory:search", "Find memories, best match first."),
+    "list": Place("cli_memory:list_", "Go through the memories, page by page."),
+    "delete": Place("cli_memory:delete", "Forget one memory."),
+    "session": Place("cli_session:session", "Make, raise and end sessions."),
+    "history": Place("cli_owner:history", "Show every version of a memory."),
+    "restore": Place("cli_owner:restore", "Save an earlier version again."),
+    "relabel": Place("cli_owner:relabel", "Copy a memory to another level."),
+    "purge": Place("cli_owner:purge", "Really remove what was deleted or replaced."),
+    "export": Place("cli_transfer:export", "Write the memories of a level to a file."),
+    "import": Place("cli_transfer:import_", "Take memories in from a file, all at one level."),
+    "backup": Place("cli_transfer:backup", "Write everything of an agent to one file."),
+    "restore-backup": Place("cli_transfer:restore_backup", "Restore a backup into an agent that is empty."),
+    "audit": Place("cli_audit:audit", "Show, verify and anchor the audit chains."),
+    "agent": Place("cli_owner:agent", "List agents, or erase one."),
+    "reindex": Place("cli_owner:reindex", "Make the search index anew."),
+    "doctor": Place("cli_doctor:doctor", "Look for what can be wrong with the home."),
+    "tools": Place("cli_tools:tools", "List, check and trust the tools of foreign servers."),
+    "mcp": Place("cli_servers:mcp", "Serve the memory tools to an MCP client."),
+    "demo": Place("cli_servers:demo", "Show what this is, with a real server and client."),
+}
+
+
+@click.group(name="tidegate", cls=LazyGroup, places=PLACES)
 @click.version_option(package_name="tidegate", message="tidegate %(version)s")
 def root() -> None:
     """Persistent memory for AI agents that cannot leak downward.
@@ -35,31 +56,6 @@ def root() -> None:
     Without --session a command acts in a session of its own, at exactly --level, about which nothing is stored.
     The common options go before or after the command.
     """
-
-
-for command in (*cli_memory.COMMANDS, session, *cli_owner.COMMANDS, audit, doctor, *cli_transfer.COMMANDS, tools):
-    root.add_command(command)
-
-
-@root.command(examples=("tidegate mcp --agent assistant --session main --level INTERNAL",))
-def mcp() -> int:
-    """Serve the memory tools to an MCP client over standard input and output.
-
-    With --session its taint survives restarts: it is the stored one or --level, whichever is higher. While it runs,
-    `tidegate session raise` and `reset` act on it from outside.
-    """
-    from tidegate.surfaces.mcp import serve
-
-    chosen = options()
-    return serve(chosen.home, chosen.agent, chosen.session, chosen.level or Level.PUBLIC)
-
-
-@root.command(examples=("tidegate demo",))
-def demo() -> int:
-    """Show what this is: a real server and a real client, on a home that is thrown away."""
-    from tidegate.surfaces.demo import run
-
-    return run()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

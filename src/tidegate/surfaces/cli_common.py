@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -110,6 +111,40 @@ class Group(click.Group):
         """Its commands, then the options."""
         self.format_commands(ctx, formatter)
         _format_options(self, ctx, formatter)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command is, as `module:name` beside this module, and what the list of commands says of it."""
+
+    path: str
+    summary: str
+
+
+class LazyGroup(Group):
+    """Commands that are loaded when they are called: their help is listed without them."""
+
+    def __init__(self, *args: Any, places: Mapping[str, Place], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the places."""
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, from its module; None when there is none."""
+        place = self.places.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.path.partition(":")
+        found: click.Command = getattr(import_module(f"tidegate.surfaces.{module}"), name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each name with its summary."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.summary) for name, place in self.places.items()])
 
 
 def _common_options() -> list[click.Parameter]:

@@ -1,0 +1,29 @@
+"""The commands that start servers."""
+
+from __future__ import annotations
+
+import click
+
+from tidegate.policy.levels import Level
+from tidegate.surfaces.cli_common import Command, options
+
+
+@click.command(cls=Command, examples=("tidegate mcp --agent assistant --session main --level INTERNAL",))
+def mcp() -> int:
+    """Serve the memory tools to an MCP client over standard input and output.
+
+    With --session its taint survives restarts: it is the stored one or --level, whichever is higher. While it runs,
+    `tidegate session raise` and `reset` act on it from outside.
+    """
+    from tidegate.surfaces.mcp import serve
+
+    chosen = options()
+    return serve(chosen.home, chosen.agent, chosen.session, chosen.level or Level.PUBLIC)
+
+
+@click.command(cls=Command, examples=("tidegate demo",))
+def demo() -> int:
+    """Show what this is: a real server and a real client, on a home that is thrown away."""
+    from tidegate.surfaces.demo import run
+
+    return run()
