@@ -20,6 +20,7 @@ from tidegate.storage.sqlite_connection import (
     Row,
     abandon,
     bounded_work,
+    close,
     damaged,
     is_sealed,
     set_synchronous,
@@ -168,7 +169,7 @@ class SqliteCompartment(Compartment):
     def close(self, *, named: bool = True) -> None:
         """Give back the file. named: whether it still bears its name; if not, what bears it now is left alone."""
         if named:
-            self._db.close()
+            close(self._db)
         else:
             abandon(self._db)
 

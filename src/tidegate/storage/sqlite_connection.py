@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -101,10 +101,16 @@ def is_sealed(connection: Connection) -> bool:
     return bool(connection.open_flags & apsw.SQLITE_OPEN_URI)
 
 
+def close(connection: Connection) -> None:
+    """Give back a file. What the last one to close cannot write into it stays in its log, and nothing is lost."""
+    with suppress(apsw.Error):
+        connection.close()
+
+
 def abandon(connection: Connection) -> None:
     """Close a connection whose file has lost its name: what bears the name now, and its log, are not touched."""
     _leave_file_alone(connection, True)
-    connection.close()
+    close(connection)
 
 
 def wal_of(path: Path) -> Path:

@@ -13,7 +13,7 @@ from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
 from tidegate.storage import sqlite_files
 from tidegate.storage.base import ControlStore, SessionRow
-from tidegate.storage.sqlite_connection import DriverError, Row, Value, abandon, is_sealed, storage_error
+from tidegate.storage.sqlite_connection import DriverError, Row, Value, abandon, close, is_sealed, storage_error
 from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_control
 
 _SELECT = "SELECT id, agent, name, taint, ceiling, parent, ended FROM sessions"
@@ -179,7 +179,7 @@ class _Held:
     def close(self) -> None:
         """Give back the file; what bears its name now is left alone."""
         if self._file.holds():
-            self.db.close()
+            close(self.db)
         else:
             abandon(self.db)
 

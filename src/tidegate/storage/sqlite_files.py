@@ -13,7 +13,7 @@ from typing import Self
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite_connection import Connection, confine, create_file, driver_errors, open_file, wal_of
+from tidegate.storage.sqlite_connection import Connection, close, confine, create_file, driver_errors, open_file, wal_of
 from tidegate.storage.sqlite_schema import COMPARTMENT, CONTROL, SCHEMA_VERSION
 
 FOLDER_MODE = 0o700
@@ -165,7 +165,7 @@ def _opened(path: Path, *, writable: bool, synchronous: str) -> Iterator[Connect
             _require_version(connection)
             yield connection
         except BaseException:
-            connection.close()
+            close(connection)
             raise
 
 
