@@ -72,14 +72,14 @@ def test_a_memory_that_was_switched_off_is_left_out_and_a_wrong_one_refused() ->
 
 def test_each_section_of_claudes_summary_is_a_memory_named_after_its_heading() -> None:
     account = {
-        "conversations_memory": "Kim likes tea.\n\n**Work context**\n\nKim builds boats.\nIn Oslo.\n\n# Work context\nMore\n",
+        "conversations_memory": "Likes tea.\n\n**Work context**\n\nKim builds boats.\nIn Oslo.\n\n# Work context\nMore",
         "project_memories": {"p-1": "Plan the trip.", "p-2": None},
         "account_uuid": "a",
         "memory_files": [{"path": "/notes/a.md", "content": "A"}, {"path": 3}, "b"],
     }
     found = list(read_claude([account]))
     assert [(each.place, each.key, each.content) for each in found if isinstance(each, Found)] == [
-        ("memory, line 1", "claude", "Kim likes tea."),
+        ("memory, line 1", "claude", "Likes tea."),
         ("memory, line 3", "claude-work-context", "Kim builds boats.\nIn Oslo."),
         ("memory, line 8", "claude-work-context+", "More"),
         ("memory, project p-1, line 1", "claude-project-p-1", "Plan the trip."),

@@ -17,20 +17,21 @@ NOTE_BYTES_MAX = 16 * 1024 * 1024
 
 
 def read_folder(folder: Path) -> Iterator[Found | Unread]:
-    """The notes of a folder and those below it, in the order of their names."""
+    """The notes of a folder and those below it, in the order of their names. Raises: InvalidArgument."""
+    try:
+        yield from _walk(os.path.realpath(folder))  # the folder that was named may be a link; none in it is followed
+    except OSError:
+        raise InvalidArgument("file: a folder cannot be read; nothing was changed", argument="file") from None
+
+
+def _walk(folder: str) -> Iterator[Found | Unread]:
     # By descriptor: a folder that is renamed or replaced by a link meanwhile is still the one that was entered.
-    for place, _, names, descriptor in os.fwalk(folder, follow_symlinks=False, onerror=_fail, topdown=True):
-        relative = os.path.relpath(place, folder)
-        if _hidden(relative):
-            continue
+    for place, below, names, descriptor in os.fwalk(folder, follow_symlinks=False, onerror=_fail):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        relative = os.path.relpath(place, folder).replace(os.sep, "/")
         for name in sorted(names):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
-                path = name if relative == "." else f"{relative}/{name}"
-                yield _note(path.replace(os.sep, "/"), name, descriptor)
-
-
-def _hidden(relative: str) -> bool:
-    return any(part.startswith(".") for part in relative.split(os.sep) if part != ".")
+                yield _note(name if relative == "." else f"{relative}/{name}", name, descriptor)
 
 
 def _note(path: str, name: str, folder: int) -> Found | Unread:
@@ -51,4 +52,4 @@ def _note(path: str, name: str, folder: int) -> Found | Unread:
 
 
 def _fail(error: OSError) -> None:
-    raise InvalidArgument("file: a folder cannot be read; nothing was changed", argument="file") from error
+    raise error

@@ -103,7 +103,7 @@ class _Text:
             yield from foreign_chat.read_entries(text, source)
 
     def _source_of_text(self) -> Source | None:
-        if (self._line.text or "{").startswith("{"):
+        if (self._line.text or "").startswith("{"):
             return Source.TIDEGATE  # lines of which the first is damaged
         if self._path.name.lower().endswith(foreign_notes.SUFFIXES):
             return Source.MARKDOWN

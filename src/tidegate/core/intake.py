@@ -244,10 +244,11 @@ class Intake:
     def _times(self, found: Found, remark: Callable[[Notice], object]) -> tuple[datetime, datetime]:
         """When it was last saved and when first: by the source, else when the source was written; never to come."""
         created_at, updated_at = _time("created_at", found.created_at), _time("updated_at", found.updated_at)
-        now = self._act.at
-        if any(time is not None and time > now for time in (created_at, updated_at)):
-            remark(Notice(found.place, "its time is yet to come, and is taken to be now", refused=False))
-        updated_at = min(updated_at or created_at or self._written_at, now)
+        if any(time is not None and time > self._act.at for time in (created_at, updated_at)):
+            # Not now, or it would win over what is saved here each time that it is imported.
+            remark(Notice(found.place, "its time is yet to come; that of the file is taken", refused=False))
+        saved_at = updated_at or created_at or self._written_at
+        updated_at = saved_at if saved_at <= self._act.at else self._written_at
         return updated_at, min(created_at or updated_at, updated_at)
 
 
