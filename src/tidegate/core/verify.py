@@ -9,9 +9,11 @@ from enum import IntEnum
 
 from tidegate.domain.anchor import Anchor
 from tidegate.domain.audit import GENESIS, Action, Entry, chain, commit
+from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive
 
+_BEFORE_ALL = -(2**62)  # so that nothing put in before the first entry goes unseen
 PROBLEMS_MAX = 100
 """How many problems of one compartment are named."""
 
@@ -54,7 +56,7 @@ def verify(archive: Archive, secret: bytes | None, anchors: Sequence[Anchor]) ->
     for anchor in anchors:
         walk.anchors.setdefault(anchor.sequence, set()).add(anchor.hash)
     with archive.snapshot():
-        problem = walk.follow(archive.entries())
+        problem = walk.follow(archive.entries(after=_BEFORE_ALL))
         problems = [problem] if problem else [*walk.unmet_anchors(), *_unexplained(archive, walk.told)]
     anchored_to = max((each for each in walk.anchors if each <= walk.sequence), default=None)
     return Verdict(
@@ -88,7 +90,7 @@ class _Walk:
                 if flaw:
                     return Problem(flaw, self.sequence + 1)
                 self._take(entry)
-        except ValueError:  # not even text
+        except (ValueError, StorageError):  # not even text
             return Problem("the entry was changed", self.sequence + 1)
         return None
 
@@ -154,7 +156,7 @@ def _unexplained(archive: Archive, told: Mapping[bytes, tuple[int, _Fate]]) -> I
                 yield Problem(f"version {record.version} was changed or put in, without an entry", key=record.key)
             elif (fate, record.live) in _CONTRADICTIONS:
                 yield Problem(_CONTRADICTIONS[fate, record.live], sequence, record.key)
-    except (ValueError, LookupError):
+    except StorageError:
         yield Problem("a record cannot be read: it was damaged or changed")
         return
     for commitment, (sequence, fate) in told.items():

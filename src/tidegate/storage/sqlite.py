@@ -65,8 +65,11 @@ class SqliteProvider(StorageProvider):
 
     @contextmanager
     def archive(self, agent: str, level: Level) -> Iterator[Archive]:
-        with driver_errors(), closing(self._compartment(agent, level, writable=True, kind=SqliteArchive)) as archive:
-            yield archive
+        try:
+            with driver_errors(), closing(self._compartment(agent, level, writable=True, kind=SqliteArchive)) as archive:
+                yield archive
+        except UnicodeDecodeError:  # bytes in the file that are not text
+            raise damaged() from None
 
     def compact(self, agent: str, level: Level) -> bool:
         with self._locks[agent, level]:

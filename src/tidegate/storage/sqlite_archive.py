@@ -9,7 +9,7 @@ from tidegate.domain.record import Kind, Record
 from tidegate.domain.text import ANALYSIS_VERSION, Columns
 from tidegate.storage.base import Archive, VersionId
 from tidegate.storage.sqlite_compartment import SqliteCompartment, lengths_of, stamp
-from tidegate.storage.sqlite_connection import Row
+from tidegate.storage.sqlite_connection import Row, damaged
 
 _VERSION = "content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at"
 _VERSIONS = f"""
@@ -67,8 +67,11 @@ class SqliteArchive(SqliteCompartment, Archive):
         return [self._record(kind, row) for row in self._db.execute(_VERSIONS, (kind, key, self.level.name))]
 
     def every_version(self) -> Iterator[Record]:
-        for kind, *row in self._db.execute(_EVERY_VERSION, (self.level.name,)):
-            yield self._record(Kind(kind), tuple(row))
+        try:
+            for label, *row in self._db.execute(_EVERY_VERSION, (self.level.name,)):
+                yield self._record(Kind(label), tuple(row))
+        except ValueError:  # an unknown kind, or no text
+            raise damaged() from None
 
     def dead(self, before: datetime) -> list[VersionId]:
         rows = self._db.execute(_DEAD, (self.level.name, stamp(before)))
