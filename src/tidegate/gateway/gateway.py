@@ -151,6 +151,7 @@ class Gateway:
 
     async def _ready(self, server: Server, check: Check) -> tuple[Connection, Definitions]:
         """The connection to a server, and how the server defines its tools now."""
+        self._check_open()
         kept = self._connections.get(server.name)
         if kept is not None:
             try:
@@ -158,11 +159,13 @@ class Gateway:
             except CutOffError:  # it ended meanwhile: nothing of this call was sent on it
                 await self._drop(server)
         connection = await self._connect(server, check)
-        if self._closed:
-            await connection.close()
-            raise CutOffError("is not connected any more: the conversation is over")
         self._connections[server.name] = connection
+        self._check_open()  # what was opened meanwhile is dropped again
         return connection, await connection.definitions(check)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CutOffError("is not connected any more: the conversation is over")
 
     async def _drop(self, server: Server) -> None:
         connection = self._connections.pop(server.name, None)

@@ -9,7 +9,7 @@ import httpx2
 from tidegate.config_servers import Server
 
 
-def open_client(server: Server, count: Callable[[int], None]) -> httpx2.AsyncClient:
+def open_client(server: Server, count: Callable[[bytes], None]) -> httpx2.AsyncClient:
     """A client for one connection. count: told of each piece that comes in; raises when it is too much."""
     return httpx2.AsyncClient(
         headers={**server.headers, "Accept-Encoding": "identity"},
@@ -26,7 +26,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
     its own. It is answered here, as by a server that offers none.
     """
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, count: Callable[[int], None]) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, count: Callable[[bytes], None]) -> None:
         self._inner = inner
         self._count = count
 
@@ -44,13 +44,13 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
 
 class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, count: Callable[[int], None]) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, count: Callable[[bytes], None]) -> None:
         self._inner = inner
         self._count = count
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._inner:
-            self._count(len(piece))
+            self._count(piece)
             yield piece
 
     async def aclose(self) -> None:

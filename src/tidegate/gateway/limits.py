@@ -11,6 +11,9 @@ CALL_BYTES_MAX = 16 * 1024 * 1024
 CALL_MESSAGES_MAX = 10_000
 """The same, counted in messages."""
 
+CALL_VALUES_MAX = 200_000
+"""The same, counted in lists and objects: three bytes of JSON that take hundreds in memory."""
+
 ARGUMENTS_BYTES_MAX = 1024 * 1024
 TOOLS_MAX = 500
 PAGES_MAX = 50

@@ -80,6 +80,7 @@ class Process:
         finally:
             # All of the group, also when the server itself is gone: it may have left children.
             self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+            await self._ends()
             _close(self._process)
             _remove(self._folder)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 
 import anyio
 import mcp_types as types
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from tidegate.config_servers import Server
 from tidegate.errors import Refused
-from tidegate.gateway.limits import CALL_BYTES_MAX, CALL_MESSAGES_MAX, CutOffError
+from tidegate.gateway.limits import CALL_BYTES_MAX, CALL_MESSAGES_MAX, CALL_VALUES_MAX, CutOffError
 from tidegate.gateway.process import Process
 
 Check = Callable[[bool], None]
@@ -52,13 +52,13 @@ class Guard:
         self._check: Check | None = None
         self._during = asyncio.Event()
         self._awaited: set[int | str] = set()
-        self._bytes = 0
-        self._messages = 0
+        self._bytes = self._values = self._messages = 0
 
     @contextmanager
     def during(self, check: Check) -> Iterator[None]:
         """One call: until its end messages pass, as far as `check` lets them."""
-        self._check, self._bytes, self._messages = check, 0, 0
+        self._check = check
+        self._bytes = self._values = self._messages = 0
         self._during.set()
         try:
             yield
@@ -75,13 +75,19 @@ class Guard:
         if not self.broken.done():
             self.broken.set_result(why)
 
-    def count(self, size: int) -> None:
-        """Bytes came in. Raises: CutOffError when it is too much for one call."""
-        self._bytes += size
+    def count(self, piece: bytes) -> None:
+        """Bytes came in, and are not parsed yet. Raises: CutOffError when it is too much for one call."""
+        self._bytes += len(piece)
+        self._values += piece.count(b"{") + piece.count(b"[")
         if self._bytes > CALL_BYTES_MAX:
-            error = CutOffError(f"sent more than {CALL_BYTES_MAX} bytes")
-            self.give_up(error)  # here, since a library may stand between this and whoever would hear of it
-            raise error
+            self._cut_off(f"sent more than {CALL_BYTES_MAX} bytes")
+        if self._values > CALL_VALUES_MAX:
+            self._cut_off(f"sent more than {CALL_VALUES_MAX} lists and objects")
+
+    def _cut_off(self, reason: str) -> NoReturn:
+        error = CutOffError(reason)
+        self.give_up(error)  # here, since a library may stand between this and whoever would hear of it
+        raise error
 
     def may_send(self, message: types.JSONRPCMessage) -> bool:
         """P4: for every message to the server, at the moment at which it goes out."""
@@ -228,7 +234,7 @@ class _Lines:
         line = await self._process.read()
         if not line:
             raise anyio.EndOfStream
-        self._guard.count(len(line))
+        self._guard.count(line)
         try:
             return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValidationError as error:

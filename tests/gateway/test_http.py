@@ -1,0 +1,243 @@
+"""A server at a URL, over real HTTP: what is sent to it and when, and what of its answers is borne."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeVar
+
+import pytest
+from tests.gateway.conftest import ECHO
+from tests.gateway.hostile_marks import CANARY
+
+from tidegate.config_servers import Server
+from tidegate.core.session import Session
+from tidegate.core.store import Store
+from tidegate.errors import Refused
+from tidegate.gateway.gateway import Gateway
+from tidegate.gateway.pins import Pins
+from tidegate.gateway.results import Result
+from tidegate.policy.levels import Level
+from tidegate.policy.servers import Classification
+
+T = TypeVar("T")
+TOOL = {
+    "name": ECHO.name,
+    "description": ECHO.description,
+    "inputSchema": ECHO.input_schema,
+    "annotations": ECHO.annotations,
+}
+
+
+class Peer(ThreadingHTTPServer):
+    """A small MCP server over HTTP. how: what it does at a call. seen: every request, with its headers."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.how = "behaves"
+        self.seen: list[tuple[str, str, dict[str, str], Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/mcp"
+
+    @property
+    def methods(self) -> list[str]:
+        return [body.get("method", "reply") if isinstance(body, dict) else "" for _, _, _, body in self.seen]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Peer
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.server.seen.append((self.command, self.path, dict(self.headers), None))
+        self._send(b"", 405)
+
+    do_DELETE = do_GET  # noqa: N815
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.seen.append((self.command, self.path, dict(self.headers), body))
+        match body.get("method"):
+            case "initialize":
+                version = body["params"]["protocolVersion"]
+                info = {"name": "peer", "version": "1"}
+                self._answer(body, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
+            case "tools/list":
+                self._answer(body, {"tools": [TOOL]})
+            case "tools/call":
+                self._call(body)
+            case _ if "id" in body and "method" in body:
+                self._send(
+                    json.dumps({"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32601, "message": ""}}).encode()
+                )
+            case _:
+                self._send(b"", 202)
+
+    def _call(self, body: dict[str, Any]) -> None:
+        result = {"content": [{"type": "text", "text": body["params"]["arguments"].get("text", "")}]}
+        match self.server.how:
+            case "fails":
+                self._send(CANARY.encode(), 500)
+            case "redirects":
+                self._send(b"", 307, Location=f"http://localhost:{self.server.server_port}/elsewhere")
+            case "bomb":
+                self._send(gzip.compress(b" " * 50_000_000), **{"Content-Encoding": "gzip"})
+            case "endless":
+                self._stream(lambda: b" " * 65_536)
+            case "many-values":
+                self._stream(lambda: b"[{}" + b",{}" * 20_000)
+            case "floods-events":
+                note = {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/message",
+                    "params": {"level": "info", "data": CANARY},
+                }
+                self._stream(lambda: f"data: {json.dumps(note)}\n\n".encode(), "text/event-stream")
+            case "asks":
+                ask = {"jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage", "params": {}}
+                answer = {"jsonrpc": "2.0", "id": body["id"], "result": result}
+                events = "".join(f"data: {json.dumps(each)}\n\n" for each in (ask, answer))
+                self._send(events.encode(), **{"Content-Type": "text/event-stream"})
+            case _:
+                self._answer(body, result)
+
+    def _answer(self, body: dict[str, Any], result: dict[str, Any]) -> None:
+        self._send(json.dumps({"jsonrpc": "2.0", "id": body["id"], "result": result}).encode())
+
+    def _send(self, data: bytes, status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", "Mcp-Session-Id": "s1", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _stream(self, piece: Callable[[], bytes], kind: str = "application/json") -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        try:
+            while True:
+                self.wfile.write(piece())
+        except OSError:
+            self.close_connection = True
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with Peer() as opened:
+        thread = threading.Thread(target=opened.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield opened
+        opened.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def server(peer: Peer) -> Server:
+    public = Classification(Level.PUBLIC, Level.PUBLIC)
+    return Server("hostile", url=peer.url, headers={"Authorization": "Bearer x"}, classification=public)
+
+
+@pytest.fixture
+def session(store: Store) -> Session:
+    return store.session("ada", "main")
+
+
+@pytest.fixture
+def running(store: Store, session: Session, pins: Pins) -> Callable[..., Any]:
+    def run(server: Server, act: Callable[[Gateway], Awaitable[T]]) -> T:
+        async def inside() -> T:
+            async with Gateway(store, session, {server.name: server}, pins, ids=lambda: "NONCE") as gateway:
+                return await act(gateway)
+
+        return asyncio.run(inside())
+
+    return run
+
+
+@pytest.fixture
+def echo(running: Callable[..., Result], server: Server, peer: Peer) -> Callable[..., Result]:
+    def call(how: str, seconds: int = 20) -> Result:
+        peer.how = how
+        chosen = replace(server, timeout_seconds=seconds)
+        return running(chosen, lambda gateway: gateway.call("hostile__echo", {"text": "hello"}))
+
+    return call
+
+
+def test_a_tool_is_called_over_http_with_the_headers_that_the_owner_set(
+    echo: Callable[..., Result], peer: Peer
+) -> None:
+    assert "\nhello\n" in echo("behaves").text
+    assert {headers["Authorization"] for _, _, headers, _ in peer.seen} == {"Bearer x"}
+
+
+def test_p4_nothing_is_sent_but_what_a_call_needs(running: Callable[..., None], server: Server, peer: Peer) -> None:
+    async def act(gateway: Gateway) -> None:
+        for _ in range(2):
+            await gateway.call("hostile__echo", {"text": "hello"})
+
+    running(server, act)
+    assert {method for method, _, _, _ in peer.seen} == {"POST"}, "no stream is opened, and no end is told"
+    assert peer.methods[-4:] == ["tools/list", "tools/call"] * 2
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("endless", "sent more than 16777216 bytes"),
+        ("many-values", "sent more than 200000 lists and objects"),
+        ("floods-events", "sent more than"),
+    ],
+)
+def test_a_server_that_floods_over_http_is_cut_off(echo: Callable[..., Result], how: str, reason: str) -> None:
+    assert echo(how).text.startswith(f"hostile__echo: no result: the server {reason}")
+
+
+@pytest.mark.parametrize("how", ["bomb", "redirects", "fails"])
+def test_what_is_no_answer_over_http_is_an_error_without_its_text(
+    echo: Callable[..., Result], peer: Peer, how: str
+) -> None:
+    result = echo(how, 3)
+    assert result.failed
+    assert CANARY not in result.text
+    assert {path for _, path, _, _ in peer.seen} == {"/mcp"}, "a redirect is not followed"
+
+
+def test_p14_what_a_server_asks_for_over_http_is_denied(echo: Callable[..., Result], peer: Peer) -> None:
+    assert "\nhello\n" in echo("asks").text
+    replies = [body for _, _, _, body in peer.seen if "error" in body]
+    assert replies == [{"jsonrpc": "2.0", "id": 9, "error": {"code": -32601, "message": "not offered"}}]
+
+
+def test_p4_a_session_that_was_raised_reaches_no_lower_url(
+    running: Callable[..., None], server: Server, session: Session, peer: Peer
+) -> None:
+    session.raise_taint(Level.INTERNAL)
+
+    async def act(gateway: Gateway) -> None:
+        with pytest.raises(Refused):
+            await gateway.call("hostile__echo", {"text": CANARY})
+
+    running(server, act)
+    assert peer.seen == []
+
+
+def test_a_url_where_nobody_listens_is_reported(echo: Callable[..., Result], peer: Peer, server: Server) -> None:
+    peer.server_close()
+    peer.socket.close()
+    assert "no result: the server" in echo("behaves", 3).text
