@@ -19,8 +19,6 @@ from tidegate.errors import StorageError
 from tidegate.surfaces import cli as command_line
 from tidegate.surfaces.cli_common import Command, Options, Place
 
-SERVERS = {"mcp", "demo"}  # their examples start processes, which their own tests do
-
 
 def commands(group: click.Group = command_line.root, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     context = click.Context(group)
@@ -50,18 +48,6 @@ def test_every_argument_and_option_is_explained(path: tuple[str, ...], command: 
     assert command.help, path
     assert all(param.help for param in command.params if isinstance(param, click.Option | click.Argument))
     assert isinstance(command, click.Group) or (isinstance(command, Command) and command.examples)
-
-
-def test_every_example_of_the_help_does_what_it_says(cli: Run) -> None:
-    assert cli("session", "new", "other").code == 0
-    for path, command in sorted(COMMANDS, key=lambda item: (item[0] != ("session", "new"), item[0][-1] == "delete")):
-        if not isinstance(command, Command) or path[0] in SERVERS:
-            continue
-        for example in command.examples:
-            program, *words = shlex.split(example.partition(" < ")[0])
-            assert (program, tuple(words[: len(path)])) == ("tidegate", path)
-            ran = cli(*words, stdin=b"notes")
-            assert ran.code == 0, (example, ran.err)
 
 
 def test_the_version_is_the_packages(cli: Run) -> None:

@@ -56,7 +56,7 @@ def export(file: str | None) -> None:
     ),
 )
 @click.argument("file", help="A file, or a folder of notes.")
-@click.option("--from", "source", type=click.Choice(Source), metavar="KIND", help=f"{', '.join(Source)}.")
+@click.option("--from", "source", type=click.Choice(Source, case_sensitive=False), metavar="KIND", help=f"{', '.join(Source)}.")
 @click.option("--source-agent", metavar="AGENT", help="Whose memories to take, where the file holds several agents'.")
 @click.option("--exact", is_flag=True, help="Leave out what is labelled lower than the level of the import.")
 @click.option("--overwrite", is_flag=True, help="Also replace memories that were saved later here.")
