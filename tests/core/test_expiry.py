@@ -1,0 +1,242 @@
+"""Expiry: by tag and by level, as the owner's configuration says. What has expired is as if it had been deleted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.core.transfer_scene import AGENT, NOW, Open, Scene
+
+import tidegate
+from tidegate.core import upkeep
+from tidegate.core.trail import Wanted
+from tidegate.domain.audit import Action
+from tidegate.domain.expiry import Expiry
+from tidegate.errors import NotFound
+from tidegate.policy.levels import Level
+from tidegate.storage.base import StorageProvider
+
+PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
+DAY = 86_400
+WEEK = timedelta(days=7)
+
+
+@pytest.fixture
+def scene(opening: Open) -> Scene:
+    """Scratch lives a week, and whatever is INTERNAL a day."""
+    return opening(expiry=Expiry(tags={"scratch": WEEK}, levels={INTERNAL: timedelta(days=1)}))
+
+
+def listed(scene: Scene, level: Level = PUBLIC, tag: str | None = None) -> list[str]:
+    return [memory.key for memory in scene.store.session(AGENT, level=level).memory.list(tag)]
+
+
+def found(scene: Scene, query: str, level: Level = PUBLIC) -> list[str]:
+    return [hit.key for hit in scene.store.session(AGENT, level=level).memory.search(query)]
+
+
+def expired(scene: Scene) -> int:
+    return len(list(scene.store.owner(AGENT).trail(Wanted(actions=[Action.EXPIRE]))))
+
+
+def test_a_memory_lives_to_the_moment_before_it_expires(scene: Scene) -> None:
+    scene.save("k", "text", PUBLIC, "scratch")
+    scene.wait(7 * DAY - 1)
+    assert scene.content("k") == "text"
+    scene.wait(1)
+    assert scene.content("k") is None
+
+
+def test_what_has_expired_is_in_no_get_list_or_search(scene: Scene) -> None:
+    scene.save("k", "apples", PUBLIC, "scratch")
+    scene.save("stays", "apples")
+    scene.wait(8 * DAY)
+    for level in Level:  # a reader above cannot put it away, and does not see it either
+        assert scene.content("k", level) is None
+        assert listed(scene, level) == found(scene, "apples", level) == ["stays"]
+        assert listed(scene, level, "scratch") == []
+
+
+def test_an_expired_variant_shadows_nothing(scene: Scene) -> None:
+    scene.save("k", "the low apples")
+    scene.save("k", "the high pears", INTERNAL)
+    assert (found(scene, "apples", RESTRICTED), scene.content("k", RESTRICTED)) == ([], "the high pears")
+    scene.wait(DAY)
+    assert (found(scene, "apples", RESTRICTED), scene.content("k", RESTRICTED)) == (["k"], "the low apples")
+    assert found(scene, "pears", RESTRICTED) == []
+    assert listed(scene, RESTRICTED) == ["k"]
+
+
+def test_the_shortest_rule_that_applies_counts(scene: Scene) -> None:
+    scene.save("k", "text", INTERNAL, "scratch", "other")
+    scene.wait(DAY)
+    assert scene.content("k", INTERNAL) is None
+
+
+def test_what_no_rule_names_never_expires(scene: Scene) -> None:
+    scene.save("k", "text", PUBLIC, "other")
+    scene.wait(100_000 * DAY)
+    assert scene.content("k") == "text"
+
+
+def test_saving_again_unchanged_begins_the_time_anew(scene: Scene) -> None:
+    scene.save("k", "text", PUBLIC, "scratch")
+    scene.wait(6 * DAY)
+    scene.save("k", "text", PUBLIC, "scratch")
+    scene.wait(6 * DAY)
+    assert scene.content("k") == "text"
+
+
+def test_a_save_over_what_has_expired_creates_it_and_versions_count_on(scene: Scene) -> None:
+    scene.save("k", "text", PUBLIC, "scratch")
+    scene.wait(8 * DAY)
+    saved = scene.store.session(AGENT).memory.save("k", "text", ["scratch"])
+    assert (saved.version, saved.status) == (2, "created")
+    memory = scene.store.session(AGENT).memory.get("k")
+    assert memory is not None
+    assert memory.created_at == scene.now
+
+
+def test_a_delete_of_what_has_expired_answers_as_of_what_never_was(scene: Scene) -> None:
+    scene.save("k", "text", PUBLIC, "scratch")
+    scene.wait(8 * DAY)
+    answers = []
+    for key in ("k", "never"):
+        with pytest.raises(NotFound) as raised:
+            scene.store.session(AGENT).memory.delete(key)
+        answers.append(raised.value.to_dict())
+    assert answers[0] == answers[1]
+
+
+def test_a_delete_says_which_variant_shows_again_by_what_has_not_expired(scene: Scene) -> None:
+    scene.save("k", "text", INTERNAL)
+    scene.wait(DAY)
+    scene.save("k", "text", CONFIDENTIAL)
+    assert scene.store.session(AGENT, level=CONFIDENTIAL).memory.delete("k").still_visible is None
+
+
+def test_pages_are_full_whatever_has_expired_between(scene: Scene) -> None:
+    for number in range(40):
+        scene.save(f"k{number:02}", "text", PUBLIC, *(["scratch"] if number % 4 else []))
+    scene.wait(8 * DAY)
+    page = scene.store.session(AGENT).memory.list().page(limit=3)
+    assert [memory.key for memory in page.memories] == ["k00", "k04", "k08"]
+    assert listed(scene) == [f"k{number:02}" for number in range(0, 40, 4)]
+
+
+def test_a_write_puts_away_what_has_expired_at_its_own_level_with_an_entry(scene: Scene) -> None:
+    scene.save("k", "apples", PUBLIC, "scratch")
+    scene.save("k", "apples", INTERNAL)
+    expires_at = scene.now + WEEK
+    scene.wait(8 * DAY)
+    assert expired(scene) == 0
+    scene.save("other", "apples", RESTRICTED)
+    assert expired(scene) == 0  # P2: nobody writes at another level
+    scene.save("other", "apples")
+    (line,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.EXPIRE]))
+    assert (line.level, line.key, line.entry.event.at, line.entry.event.session) == (PUBLIC, "k", scene.now, "")
+    assert scene.store.owner(AGENT).history("k", PUBLIC)[0].deleted_at == expires_at
+    assert all(verdict.holds for verdict in scene.store.owner(AGENT).verify())
+
+
+def test_what_was_put_away_counts_in_no_statistics(scene: Scene) -> None:
+    scene.save("k", "apples pears", PUBLIC, "scratch")
+    scene.wait(8 * DAY)
+    scene.save("other", "apples")
+    with scene.provider.view(AGENT, PUBLIC) as view:
+        assert view.visible[0].statistics().documents == 1
+        assert not view.visible[0].frequencies(["pears"]).get("pears")
+
+
+def test_a_write_puts_away_only_so_many_and_the_next_goes_on(opening: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "SWEEP_STEP", 2)
+    scene = opening(expiry=Expiry(levels={PUBLIC: WEEK}))
+    for number in range(5):
+        scene.save(f"k{number}", "text")
+    scene.wait(8 * DAY)
+    for expected in (2, 4, 5, 5):
+        scene.save("other", "text")
+        assert expired(scene) == expected
+        assert listed(scene) == ["other"]
+
+
+def test_a_process_looks_for_what_has_expired_once_in_a_while(opening: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = opening(expiry=Expiry(levels={PUBLIC: timedelta(seconds=90)}))
+    scene.save("k", "text")
+    scene.wait(89)
+    scene.save("other", "text")  # looked, and found nothing
+    scene.wait(1)
+    scene.save("other", "text 2")
+    assert (expired(scene), scene.content("k")) == (0, None)
+    scene.wait(60)
+    scene.save("other", "text 3")
+    assert expired(scene) == 1
+
+
+def test_kinds_other_than_memories_never_expire(opening: Open) -> None:
+    from tidegate.domain.record import Kind
+
+    scene = opening(expiry=Expiry(levels={PUBLIC: WEEK}))
+    scene.save("k", "text")
+    with scene.provider.archive(AGENT, PUBLIC) as archive:
+        memory = archive.read(Kind.MEMORY, "k")
+    assert memory is not None
+    from dataclasses import replace
+
+    other = replace(memory, kind=Kind.TODO)
+    assert Expiry(levels={PUBLIC: WEEK}).expires_at(other) is None
+    assert Expiry(levels={PUBLIC: WEEK}).expires_at(memory) == NOW + WEEK
+
+
+def test_without_rules_the_views_are_the_providers_own(opening: Open) -> None:
+    scene = opening()
+    scene.save("k", "text")
+    views = upkeep.Upkeep(scene.provider, Expiry(), lambda: scene.now)
+    with views.view(AGENT, PUBLIC) as view, views.writable_view(AGENT, PUBLIC) as writable:
+        assert {type(each) for each in (*view.visible, writable.own)} == {type(_own(scene.provider))}
+
+
+def _own(provider: StorageProvider) -> object:
+    with provider.view(AGENT, PUBLIC) as view:
+        return view.visible[0]
+
+
+def test_with_rules_everything_of_a_compartment_can_still_be_asked(scene: Scene) -> None:
+    scene.save("k", "apples", PUBLIC, "scratch")
+    views = upkeep.Upkeep(scene.provider, Expiry(tags={"scratch": WEEK}), lambda: scene.now)
+    with views.view(AGENT, PUBLIC) as view:
+        own = view.visible[0]
+        assert [entry.sequence for entry in own.entries()] == [1]
+        last = own.last_entry()
+        assert last is not None
+        assert last.sequence == 1
+        assert own.read("memory", "other") is None  # type: ignore[arg-type]
+        assert own.index_whole()
+
+
+def test_the_rules_of_a_home_are_in_its_configuration(home: Path) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text('[expiry.tags]\nscratch = "7d"\n[expiry.levels]\nINTERNAL = "1d"\n')
+    now = NOW
+    with tidegate.open(home, clock=lambda: now) as store:
+        low, high = store.session(AGENT).memory, store.session(AGENT, level=INTERNAL).memory
+        low.save("k", "text", ["scratch"])
+        high.save("other", "text")
+        now += timedelta(days=1)
+        assert [memory.key for memory in high.list()] == ["k"]
+        now += timedelta(days=6)
+        assert list(low.list()) == []
+
+
+def test_reading_goes_on_where_nothing_can_be_put_away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.save("k", "text", PUBLIC, "scratch")
+    scene.wait(8 * DAY)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a read wrote")
+
+    monkeypatch.setattr(type(scene.provider), "writable_view", refuse)
+    monkeypatch.setattr(type(scene.provider), "archive", refuse)
+    assert scene.content("k") is None
+    assert listed(scene) == found(scene, "text") == []
