@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 from tests.storage.conformance import together
-from tests.storage.scene import opened
+from tests.storage.scene import DEEP, opened
 from tests.storage.soundness import unsound
 
 from tidegate.core.session import Session
@@ -167,7 +167,7 @@ def steps_to(taint: Level, found: list[tuple[str, str]]) -> list[tuple[str, str]
 
 
 def test_c11_of_two_who_save_one_key_the_last_acknowledged_wins_whole(home: Path) -> None:
-    turns = 250
+    turns = 500 if DEEP else 100
     with opened(home) as store:
 
         def loop(name: str) -> None:
@@ -235,3 +235,22 @@ def test_closing_gives_back_every_descriptor_and_thread(home: Path) -> None:
             for level in Level:
                 store.session(f"agent-{level.name.lower()}", level=level).memory.save("k", "words")
     assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (before, threads)
+
+
+def test_a_raise_is_seen_by_others_only_once_it_is_durable(home: Path) -> None:
+    with opened(home) as store:
+        session = store.session("assistant", "main")
+    provider = SqliteProvider(home)
+    seen: list[Level] = []
+
+    def look() -> None:
+        row = provider.control.read(session.id)
+        assert row is not None
+        seen.append(row.taint)
+
+    with provider.control.transaction():
+        provider.control.set_taint(session.id, Level.RESTRICTED)
+        together([look])
+    together([look])
+    provider.close()
+    assert seen == [Level.PUBLIC, Level.RESTRICTED]
