@@ -225,7 +225,7 @@ def _show_change(tool: str, pin: Pin, before: Definition | None, after: Definiti
 def _lines(definition: Definition | None) -> list[str]:
     if definition is None:
         return []
-    return json.dumps(asdict(definition), indent=1, ensure_ascii=False).split("\n")
+    return json.dumps(asdict(definition), indent=1, ensure_ascii=False, sort_keys=True).split("\n")
 
 
 def _agreed(name: str) -> bool:
