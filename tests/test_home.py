@@ -81,6 +81,12 @@ def test_a_file_is_no_home(tmp_path: Path) -> None:
         homes.find(tmp_path / "file", {})
 
 
+def test_nothing_below_a_file_is_a_home(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InvalidArgument, match="lies below a file"):
+        homes.find(tmp_path / "file" / "home", {})
+
+
 def test_a_home_that_cannot_be_looked_at_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="home: cannot be read"):
         homes.find(tmp_path / ("x" * 5000), {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,8 +60,12 @@ def find(home: str | Path | None = None, environ: Mapping[str, str] = os.environ
     named = environ.get("TIDEGATE_HOME") or None if home is None else str(home)
     path = _default(environ) if named is None else _named(named)
     try:
-        if path.exists() and not path.is_dir():
+        if not stat.S_ISDIR(path.stat().st_mode):
             raise _bad_home("is not a folder")
+    except FileNotFoundError:
+        return path  # it is made when something is first saved
+    except NotADirectoryError:
+        raise _bad_home("lies below a file") from None
     except OSError:
         raise StorageError("home: cannot be read") from None
     return path
