@@ -123,7 +123,7 @@ def _stray(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
         yield warning(
             where, "it is not Tidegate's, and may hold what Tidegate was told", "look at it, and move it away"
         )
-    elif name.endswith(("-wal", "-shm")) and not path.with_name(name[:-4]).exists():
+    elif name.endswith("-wal") and _size(path) and not path.with_name(name.removesuffix("-wal")).exists():
         yield warning(where, "it belongs to a database that is not there", "keep it with what else is left of that one")
 
 
@@ -152,6 +152,13 @@ def _bits(path: Path) -> int:
     """The mode; 0 for what is not there any more, as logs come and go while servers run."""
     try:
         return stat.S_IMODE(path.lstat().st_mode)
+    except FileNotFoundError:
+        return 0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
     except FileNotFoundError:
         return 0
 

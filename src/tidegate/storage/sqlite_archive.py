@@ -98,7 +98,8 @@ class SqliteArchive(SqliteCompartment, Archive):
     def clear_index(self) -> None:
         self._db.execute("INSERT INTO terms (terms) VALUES ('delete-all')")
         self._db.execute("DELETE FROM frequencies")
-        self._db.execute("UPDATE statistics SET documents = 0, key_terms = 0, tags_terms = 0, content_terms = 0")
+        self._db.execute("DELETE FROM statistics")
+        self._db.execute("INSERT INTO statistics VALUES (0, 0, 0, 0)")
         self._db.execute("UPDATE compartment SET analysis = ?", (-ANALYSIS_VERSION,))
 
     def unindexed(self, *, limit: int) -> list[Record]:

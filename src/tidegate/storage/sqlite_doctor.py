@@ -49,12 +49,15 @@ _FREQUENCIES = (
     f"SELECT count(*) FROM (SELECT term, doc FROM temp.vocabulary EXCEPT {_COUNTED})",
     f"SELECT count(*) FROM ({_COUNTED} EXCEPT SELECT term, doc FROM temp.vocabulary)",
 )
-_TOTALS = f"""
-SELECT count(*) FROM (
-    SELECT documents, key_terms, tags_terms, content_terms FROM statistics EXCEPT
-    SELECT count(*), coalesce(sum(key_terms), 0), coalesce(sum(tags_terms), 0), coalesce(sum(content_terms), 0)
-    FROM records WHERE kind = 'memory' AND {_OURS})
+_STATISTICS = "SELECT documents, key_terms, tags_terms, content_terms FROM statistics"
+_SUMS = f"""
+SELECT count(*), coalesce(sum(key_terms), 0), coalesce(sum(tags_terms), 0), coalesce(sum(content_terms), 0)
+FROM records WHERE kind = 'memory' AND {_OURS}
 """
+_TOTALS = (
+    f"SELECT count(*) FROM ({_SUMS} EXCEPT {_STATISTICS})",
+    f"SELECT count(*) FROM ({_STATISTICS} EXCEPT {_SUMS})",
+)
 
 
 def examine_compartment(path: Path, where: str, agent: str, level: Level) -> list[Finding]:
@@ -146,7 +149,7 @@ def _index(db: Connection, where: str) -> Iterator[Finding]:
             _REINDEX,
             remedy=Remedy.INDEX,
         )
-    elif any(_count(db, query) for query in (*_FREQUENCIES, _TOTALS)):
+    elif any(_count(db, query) for query in (*_FREQUENCIES, *_TOTALS)):
         yield warning(
             where, "the statistics of its search index are wrong, and so are scores", _REINDEX, remedy=Remedy.INDEX
         )
