@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tidegate.domain.rank import (
+    FREQUENCY_MAX,
     PROBE_POSTINGS_MAX,
     PROBE_TERMS_MAX,
     Match,
@@ -95,6 +96,11 @@ def test_lookups_are_rarest_first_within_the_bound() -> None:
     query = analyse_query("zebra project kubernetes")
     frequencies = {"zebra": 9, "project": PROBE_POSTINGS_MAX, "kubernetes": 3}
     assert select_terms(query, frequencies, STATISTICS) == ("kubernetes", "zebra")
+
+
+def test_common_term_is_not_looked_up_however_few_others_there_are() -> None:
+    assert select_terms(analyse_query("zebra"), {"zebra": FREQUENCY_MAX}, STATISTICS) == ()
+    assert select_terms(analyse_query("zebra"), {"zebra": FREQUENCY_MAX - 1}, STATISTICS) == ("zebra",)
 
 
 def test_thousand_words_are_bounded() -> None:

@@ -1,13 +1,13 @@
 """Reranking: the best matches again, by what a lookup of whole words cannot see.
 
-Two things are read from the texts of the candidates themselves. Parts of words: three letters in a row that
-a text shares with the query find other endings, compounds and typing errors in any language. And company:
-words that the best candidates share are likely to be about what was asked, though the query did not say them.
-Nothing else is looked at, so what is hidden has no part in it (P5).
+Three things are read from the texts of the candidates themselves. Common words, which the lookup left out.
+Parts of words: three letters in a row that a text shares with the query find other endings, compounds and
+typing errors in any language. And company: words that the best candidates share are likely to be about what
+was asked, though the query did not say them. Nothing else is looked at, so what is hidden has no part in it (P5).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.domain.language import is_function_word
@@ -34,32 +34,61 @@ _INSIDE_CHARS_MIN = 5  # shorter words are not looked for inside others
 class Gain:
     """What a candidate's score rises by."""
 
+    common: float = 0.0
     parts: float = 0.0
     company: float = 0.0
 
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.common + self.parts + self.company
+
 
 def rerank(
-    query: Query, candidates: Sequence[tuple[float, str]], frequencies: Mapping[str, int], statistics: Statistics
+    query: Query,
+    candidates: Sequence[tuple[float, str]],
+    probe: Collection[str],
+    frequencies: Mapping[str, int],
+    statistics: Statistics,
 ) -> list[Gain]:
     """The gain of each candidate, in their order.
 
-    candidates: score and text (key, tags and content) of the best RERANKED_MAX, best first. frequencies,
-    statistics: as for `rank.score`. A gain depends on these arguments alone.
+    candidates: score and text (key, tags and content) of the best RERANKED_MAX, best first. probe: the terms that
+    were looked up. frequencies, statistics: as for `rank.score`. A gain depends on these arguments alone.
     """
     if not candidates:
         return []
     texts = [skeleton(text[:TEXT_CHARS_MAX]) for _, text in candidates]
     discounts = _discounts(texts)
+    common = _common(query, texts, probe, frequencies, statistics)
     parts = [_PARTS_WEIGHT * gain for gain in _parts(query, texts, discounts)]
-    scores = [score + part for (score, _), part in zip(candidates, parts, strict=True)]
+    scores = [score + found + part for (score, _), found, part in zip(candidates, common, parts, strict=True)]
     mass = sum(word.weight * idf(max(frequencies.get(word.terms[0], 0), 1), statistics) for word in query.words)
     company = [_COMPANY_WEIGHT * mass * gain for gain in _company(query, texts, scores, discounts)]
-    return [Gain(part, shared) for part, shared in zip(parts, company, strict=True)]
+    return [Gain(*each) for each in zip(common, parts, company, strict=True)]
 
 
 def _discounts(texts: Sequence[str]) -> list[float]:
     mean = sum(map(len, texts)) / len(texts)
     return [1 + _LENGTH * (len(text) / mean - 1) for text in texts]
+
+
+def _common(
+    query: Query,
+    texts: Sequence[str],
+    probe: Collection[str],
+    frequencies: Mapping[str, int],
+    statistics: Statistics,
+) -> list[float]:
+    """The words in each text that are in too many memories to be looked up, by their weight."""
+    gains = [0.0] * len(texts)
+    for word in query.words:
+        frequency = max((frequencies.get(term, 0) for term in word.terms), default=0)
+        if frequency and not any(term in probe for term in word.terms):
+            worth, start = word.weight * idf(frequency, statistics), f" {word.text}"
+            for number, text in enumerate(texts):
+                gains[number] += worth if start in text else 0.0
+    return gains
 
 
 def _parts(query: Query, texts: Sequence[str], discounts: Sequence[float]) -> list[float]:
@@ -82,8 +111,8 @@ def _parts_of(word: Word) -> list[str]:
         return [word.text]
     if word.kind is not Kind.WORD or word.weight < 1:
         return []
-    bounded = f" {word.text} "
-    return [bounded[start : start + 3] for start in range(len(bounded) - 2)]
+    text = word.text if len(word.text) > 2 else f" {word.text} "
+    return [text[start : start + 3] for start in range(len(text) - 2)]
 
 
 def _company(query: Query, texts: Sequence[str], scores: Sequence[float], discounts: Sequence[float]) -> list[float]:

@@ -14,7 +14,7 @@ VOCABULARY_MAX = 4_000
 
 _CHARS_MIN = 4  # shorter words have too many neighbours
 _TWO_ERRORS_CHARS_MIN = 8
-_SUGGESTIONS_MAX = 3
+_SUGGESTIONS_MAX = 8
 _WEIGHT = 0.8
 
 
@@ -41,32 +41,31 @@ def ranges(word: Word) -> list[tuple[str, str]]:
     return [(start, start[0] + chr(ord(start[1]) + 1)) for start in starts]
 
 
-def closest(word: Word, vocabulary: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    """The up to three likeliest terms: fewest errors first, then those that stand in most memories.
+def closest(word: Word, vocabulary: Iterable[str]) -> tuple[str, ...]:
+    """The terms with the fewest errors, at most eight, in code point order.
 
-    vocabulary: terms of the ranges, with the number of visible memories that hold them. One letter left out,
-    put in, changed or swapped with its neighbour is an error; words of eight letters may have two.
+    vocabulary: terms of the ranges. One letter left out, put in, changed or swapped with its neighbour is an
+    error; words of eight letters may have two.
     """
     errors_max = 2 if len(word.text) >= _TWO_ERRORS_CHARS_MIN else 1
-    found = []
-    for term, frequency in vocabulary:
-        if frequency > 0 and abs(len(term) - len(word.text)) <= errors_max:
-            errors = _errors(word.text, term, errors_max)
-            if errors <= errors_max:
-                found.append((errors, -frequency, term))
-    return tuple(term for _, _, term in sorted(found)[:_SUGGESTIONS_MAX])
+    found: dict[int, list[str]] = {}
+    for term in vocabulary:
+        if abs(len(term) - len(word.text)) <= errors_max:
+            found.setdefault(_errors(word.text, term, errors_max), []).append(term)
+    fewest = min(found, default=errors_max + 1)
+    return tuple(sorted(found[fewest])[:_SUGGESTIONS_MAX]) if fewest <= errors_max else ()
 
 
-def corrected(query: Query, suggestions: Mapping[str, tuple[str, ...]]) -> Query:
-    """The query with other terms for the words that have suggestions, by their text. These weigh a little less."""
-    return Query(
-        tuple(
-            replace(word, terms=suggestions[word.text], weight=word.weight * _WEIGHT)
-            if suggestions.get(word.text)
-            else word
-            for word in query.words
-        )
-    )
+def corrected(query: Query, suggestions: Mapping[str, tuple[str, ...]], frequencies: Mapping[str, int]) -> Query:
+    """The query with the suggested terms for its unknown words, by their text; these weigh a little less.
+
+    frequencies: in how many visible memories the suggested terms stand; those in none are left out (P8).
+    """
+    words = []
+    for word in query.words:
+        terms = tuple(term for term in suggestions.get(word.text, ()) if frequencies.get(term))
+        words.append(replace(word, terms=terms, weight=word.weight * _WEIGHT) if terms else word)
+    return Query(tuple(words))
 
 
 def _errors(a: str, b: str, most: int) -> int:
