@@ -6,6 +6,7 @@ Every setting is a function with its unit and its reason. What the driver raises
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ Value = str | int | bytes | None
 Row = tuple[Any, ...]  # the schema says which types
 
 BUSY_TIMEOUT_MS = 10_000
+BUSY_LOOK_MS = 0.3
 SEARCH_STEPS_MAX = 20_000_000
 _STEPS_PER_CHECK = 100_000
 
@@ -208,8 +210,23 @@ def _leave_file_alone(connection: Connection, alone: bool) -> None:
 
 
 def _wait_for_locks(connection: Connection) -> None:
-    """Another process may be writing: wait up to `BUSY_TIMEOUT_MS`, never fail at once."""
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    """Another process may be writing: wait up to `BUSY_TIMEOUT_MS`, never fail at once.
+
+    SQLite's own waiting looks ever less often, up to 100 ms apart: whoever waits longest is starved by newcomers.
+    """
+    started = 0.0
+
+    def wait(looks_before: int) -> bool:
+        nonlocal started
+        now = time.monotonic()
+        if looks_before == 0:
+            started = now
+        if (now - started) * 1000 >= BUSY_TIMEOUT_MS:
+            return False
+        time.sleep(BUSY_LOOK_MS / 1000)
+        return True
+
+    connection.set_busy_handler(wait)
 
 
 def _write_ahead(connection: Connection) -> None:
