@@ -183,13 +183,15 @@ def test_a_memory_saved_later_here_stays_unless_the_owner_says_otherwise(scene: 
 def test_an_update_is_a_new_version_with_its_entry(scene: Scene) -> None:
     scene.save("k", "mine")
     scene.wait(60)
-    scene.take(scene.lines(line(content="theirs", created_at="2020-01-01", updated_at="2026-03-01T12:00:30Z")))
+    path = scene.lines(line(content="theirs", created_at="2020-01-01", updated_at="2026-03-01T12:00:30Z"))
+    scene.store.transfer(AGENT).import_from(path, Level.PUBLIC, session="the owner's")
     found = memory(scene)
     assert (found.version, found.created_at, found.updated_at) == (2, NOW, NOW + timedelta(seconds=30))
     with scene.provider.view(AGENT, Level.PUBLIC) as view:
         head = view.visible[0].last_entry()
     assert head is not None
     assert (head.event.action, head.event.detail, head.event.at) == (Action.IMPORT, "version 2 updated", scene.now)
+    assert head.event.session == "the owner's"
 
 
 def test_p8_what_was_deleted_here_does_not_come_back_unless_the_owner_says_so(scene: Scene) -> None:

@@ -28,6 +28,10 @@ def named(path: str | Path) -> Path:
     text = str(path)
     if not text or "\0" in text:
         raise _bad("must be the path of a file")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise _bad("this locale cannot name that file; set PYTHONUTF8=1") from None
     return Path(text)
 
 

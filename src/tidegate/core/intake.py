@@ -118,13 +118,14 @@ class Intake:
         limits: Limits,
         rules: Rules,
         *,
+        session: str,
         notice: Callable[[Notice], object],
         progress: Callable[[str, int], object],
     ) -> None:
         self._opened = opened
         self._level = level
         self._door = door
-        self._act = door.act()
+        self._act = door.act(session)
         self._limits = limits
         self._rules = rules
         self._notice = notice

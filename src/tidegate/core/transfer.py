@@ -89,18 +89,28 @@ class Transfer:
         source: Source | None = None,
         source_agent: str | None = None,
         rules: Rules | None = None,
+        session: str = OWNER,
         notice: Callable[[Notice], object] = _unheard,
         progress: Callable[[str, int], object] = _unheard,
     ) -> Imported:
         """What was taken in, at exactly `level`, from a file or a folder: in one transaction, or nothing.
 
         source: what it is; None to find out. source_agent: whose memories to take where there are several agents'.
+        session: the id of the session it is done in, if any.
         notice: is told of each memory that is not taken in, and why. progress: of how many were checked, imported.
         Raises: InvalidArgument (the file, its kind), LimitExceeded, Refused (strict), StorageError.
         """
         opened = open_source(path, source, source_agent)
-        intake = Intake(opened, level, self._door, self._limits, rules or Rules(), notice=notice, progress=progress)
-        return intake.run()
+        return Intake(
+            opened,
+            level,
+            self._door,
+            self._limits,
+            rules or Rules(),
+            session=session,
+            notice=notice,
+            progress=progress,
+        ).run()
 
     def backup(self, path: str | Path, *, progress: Callable[[str, int], object] = _unheard) -> BackedUp:
         """Everything of the agent, at every level, in one file that is readable for its owner alone.

@@ -183,10 +183,8 @@ class Reader:
         place = (str(record.kind), record.key, record.version)
         if self._previous is not None and place <= self._previous:
             raise DamagedBackupError(f"the records of {level} are not in order")
-        if record.kind is Kind.MEMORY:
-            commitment = commit(record.nonce, record.key, record.content, record.tags)
-            if commitment not in self._commitments:
-                raise DamagedBackupError(f"a record of {level} is not the one that its audit chain knows")
+        if commit(record.nonce, record.key, record.content, record.tags) not in self._commitments:
+            raise DamagedBackupError(f"a record of {level} is not the one that its audit chain knows")
         self._previous = place
         self.summary.versions += 1
         return Placed(level, record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tidegate.core.transfer import Transfer
 
 _PROGRESS_STEP = 10_000
+_KIND = click.Choice(Source, case_sensitive=False)
 
 
 @click.command(
@@ -37,13 +39,13 @@ def export(file: str | None) -> None:
     The first line says the level. Each memory has its own; what lies higher is not in the file. A FILE is readable for
     its owner alone, and replaced only when the new one is whole.
     """
-    with _at_level() as (transfer, level):
-        if file in (None, "-"):
-            done = transfer.export(level, output.write)
+    with _at_level() as place:
+        if file is None or file == "-":
+            done = place.transfer.export(place.level, output.write)
         else:
-            done = transfer.export_to(file or "", level)
-            show({"exported": done.memories, "level": str(level)}, ())
-    remark(f"exported {done.memories} memories at {level}")
+            done = place.transfer.export_to(file, place.level)
+            show({"exported": done.memories, "level": str(done.level)}, ())
+    remark(f"exported {done.memories} memories at {done.level}")
 
 
 @click.command(
@@ -56,7 +58,7 @@ def export(file: str | None) -> None:
     ),
 )
 @click.argument("file", help="A file, or a folder of notes.")
-@click.option("--from", "source", type=click.Choice(Source, case_sensitive=False), metavar="KIND", help=f"{', '.join(Source)}.")
+@click.option("--from", "source", type=_KIND, metavar="KIND", help=f"{', '.join(Source)}.")
 @click.option("--source-agent", metavar="AGENT", help="Whose memories to take, where the file holds several agents'.")
 @click.option("--exact", is_flag=True, help="Leave out what is labelled lower than the level of the import.")
 @click.option("--overwrite", is_flag=True, help="Also replace memories that were saved later here.")
@@ -78,10 +80,11 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
         if options().json:
             notices.append(notice)
 
-    with _at_level() as (transfer, level):
-        done = transfer.import_from(
+    with _at_level() as place:
+        done = place.transfer.import_from(
             file,
-            level,
+            place.level,
+            session=place.session,
             source=source,
             source_agent=source_agent,
             rules=Rules(**rules),
@@ -128,22 +131,29 @@ def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
     return 0
 
 
-COMMANDS = (export, import_, backup, restore_backup)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The agent's transfer, the one level at which it acts, and the session that it is done in, if any."""
+
+    transfer: Transfer
+    level: Level
+    session: str
 
 
 @contextmanager
-def _at_level() -> Iterator[tuple[Transfer, Level]]:
-    """The agent's transfer, and the one level at which it acts: --level, or the session's."""
+def _at_level() -> Iterator[_Place]:
+    """At --level, or at the session's."""
     chosen = options()
-    if chosen.session is not None and chosen.level is not None:
+    if None not in (chosen.session, chosen.level):
         raise InvalidArgument(
             "level: a session has its own level; give --level or --session, not both", argument="level"
         )
     with open_store() as store:
-        level = chosen.level or Level.PUBLIC
+        level, session = chosen.level or Level.PUBLIC, ""
         if chosen.session is not None:
-            level = store.resume(chosen.agent, chosen.session).taint
-        yield store.transfer(chosen.agent), level
+            row = store.sessions.find(chosen.agent, chosen.session)
+            level, session = row.taint, row.id
+        yield _Place(store.transfer(chosen.agent), level, session)
 
 
 @contextmanager
