@@ -3,13 +3,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-deep lint lock clean
+.PHONY: help demo test test-deep lint bench lock clean
 
 help:
 	@echo "make demo       set up, then show memory saved, recalled after a restart, and refused to a public session"
 	@echo "make test       set up, then run every check that CI runs"
 	@echo "make test-deep  the same tests with many more traces and sequences; takes hours"
 	@echo "make lint       ruff and mypy alone"
+	@echo "make bench      measure beside the floors, as JSON; takes minutes, on a quiet machine"
 	@echo "make lock       pin the dependencies anew (needs uv)"
 	@echo "make clean      remove the environment and what the tools left"
 
@@ -31,6 +32,9 @@ lint: .venv/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+bench: .venv/.dev
+	@$(BIN)/python -m benchmarks
 
 lock:
 	uv pip compile pyproject.toml --extra server --group build $(LOCK) -o requirements.lock

@@ -142,4 +142,6 @@ def _listed(text: str) -> list[object]:
 
 
 def _too_much(argument: str, unit: str, limit: int, actual: int) -> LimitExceeded:
-    return LimitExceeded(f"{argument}: {actual} {unit}; the limit is {limit}", argument=argument, limit=limit, actual=actual)
+    return LimitExceeded(
+        f"{argument}: {actual} {unit}; the limit is {limit}", argument=argument, limit=limit, actual=actual
+    )
