@@ -1,0 +1,67 @@
+"""`doctor`: findings in words and as JSON Lines, an honest exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.conftest import Run
+from tests.storage.scene import database, raw
+
+
+def test_a_home_that_is_well_is_exit_0(cli: Run) -> None:
+    cli("save", "k", "one")
+    ran = cli("doctor")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.endswith("nothing is wrong\n")
+    assert cli("doctor", "--json").stderr == b""
+
+
+def test_a_home_that_is_not_there_is_exit_0_and_not_made(cli: Run, home: Path) -> None:
+    assert cli("doctor").code == 0
+    assert not home.exists()
+
+
+def test_findings_are_exit_1_and_say_what_to_do(cli: Run, home: Path) -> None:
+    cli("save", "k", "one")
+    raw(database(home), "DELETE FROM tags", "UPDATE audit SET detail = 'forged'")
+    ran = cli("doctor")
+    assert ran.code == 1
+    assert ran.out.splitlines()[0].startswith("error     agents/assistant/public.db: audit entry 1: ")
+    assert ran.out.splitlines()[1].startswith("          ")
+    (finding,) = [json.loads(line) for line in cli("doctor", "--json").out.splitlines()]
+    assert set(finding) == {"severity", "where", "problem", "advice", "repaired"}
+    assert str(home) not in ran.out + ran.err
+
+
+def test_repair_puts_right_what_is_safe_to_and_exit_is_1_while_anything_is_left(cli: Run, home: Path) -> None:
+    cli("save", "k", "one", "--tag", "t")
+    raw(database(home), "DELETE FROM tags")
+    home.chmod(0o755)
+    ran = cli("doctor", "--repair")
+    assert ran.code == 0
+    assert [line.split()[0] for line in ran.out.splitlines()] == ["repaired", "repaired"]
+    raw(database(home), "DELETE FROM tags", "UPDATE audit SET detail = 'forged'")
+    ran = cli("doctor", "--repair", "--json")
+    assert ran.code == 1
+    assert [json.loads(line)["repaired"] for line in ran.out.splitlines()] == [True, False]
+
+
+def test_a_configuration_that_keeps_all_else_from_running_is_a_finding(cli: Run, home: Path) -> None:
+    cli("save", "k", "one")
+    (home / "config.toml").write_text("no toml")
+    (home / "config.toml").chmod(0o600)
+    assert cli("get", "k").code == 2
+    ran = cli("doctor")
+    assert (ran.code, ran.out.startswith("error     config.toml: config.toml, line 1: ")) == (1, True)
+
+
+def test_one_agent_can_be_named_and_level_and_session_have_no_use(cli: Run, home: Path) -> None:
+    cli("save", "k", "one")
+    cli("save", "k", "one", "--agent", "second")
+    raw(database(home), "DELETE FROM statistics")
+    assert cli("doctor").code == 1
+    assert cli("doctor", "--agent", "second").code == 0
+    assert cli("doctor", "--agent", "No Agent", "--json").error["argument"] == "agent"
+    for option, value in (("level", "PUBLIC"), ("session", "main")):
+        assert cli("doctor", f"--{option}", value, "--json").error["argument"] == option
