@@ -24,7 +24,7 @@ from tidegate.storage.sqlite_compaction import compact, erase
 from tidegate.storage.sqlite_compartment import SqliteCompartment
 from tidegate.storage.sqlite_connection import DriverError, damaged, driver_errors, storage_error
 from tidegate.storage.sqlite_control import SqliteControlStore
-from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_compartment
+from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, exists, open_compartment
 
 VIEWS_MAX = 32
 """Views in use at once, and as many kept open for later: at most 4 files, 12 descriptors each. More calls wait."""
@@ -66,7 +66,10 @@ class SqliteProvider(StorageProvider):
     @contextmanager
     def archive(self, agent: str, level: Level) -> Iterator[Archive]:
         try:
-            with driver_errors(), closing(self._compartment(agent, level, writable=True, kind=SqliteArchive)) as archive:
+            with (
+                driver_errors(),
+                closing(self._compartment(agent, level, writable=True, kind=SqliteArchive)) as archive,
+            ):
                 yield archive
         except UnicodeDecodeError:  # bytes in the file that are not text
             raise damaged() from None
@@ -77,7 +80,7 @@ class SqliteProvider(StorageProvider):
 
     def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
         # The highest first: an erasure cut short leaves the least behind.
-        there = [level for level in reversed(Level) if self._files.compartment(agent, level).exists()]
+        there = [level for level in reversed(Level) if exists(self._files.compartment(agent, level))]
         for level in () if dry_run else there:
             with self._locks[agent, level]:
                 erase(self._files.compartment(agent, level))

@@ -54,7 +54,7 @@ class HomeFiles:
         papered over, and met by those whose view the lost file is part of.
         """
         paths = [self.compartment(agent, level) for level in Level]
-        there = [path for path in paths if path.exists()]
+        there = [path for path in paths if exists(path)]
         if len(there) in (0, len(paths)):
             return bool(there)
         return not all(map(_is_pristine, there))
@@ -75,14 +75,14 @@ class HomeFiles:
 
     def has_control(self) -> bool:
         """Whether the control store's file is there. Raises: StorageError when only compartments are."""
-        if self.control.exists():
+        if exists(self.control):
             return True
-        if self.agents() and not self.control.exists():
+        if self.agents() and not exists(self.control):
             raise StorageError("control.db is missing, and with it all sessions; run `tidegate doctor`")
         return False
 
     def _make(self, path: Path, script: str, bindings: tuple[str | int, ...]) -> None:
-        if path.exists():
+        if exists(path):
             return
         new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
         try:
@@ -97,6 +97,14 @@ class HomeFiles:
         finally:
             for suffix in ("", "-wal", "-shm"):
                 new.with_name(new.name + suffix).unlink(missing_ok=True)
+
+
+def exists(path: Path) -> bool:
+    """Whether the file is there. Raises: StorageError when that cannot be looked up."""
+    try:
+        return path.exists()
+    except OSError:
+        raise StorageError("home: cannot be read") from None
 
 
 @dataclass(frozen=True, slots=True)
