@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from tests.yardstick import traces as t
@@ -12,7 +13,7 @@ from tests.yardstick.worlds import time_of
 
 from tidegate.policy.levels import Level
 
-AGENTS = ("ada", "adam", "ad_", "a-da", "ada.restricted")
+AGENT, OTHERS = "ada", ("adam", "ad_", "a-da", "ada.restricted")
 KEYS = ("tea", "Tea", "te_", "tea-time", "user-name", "caf\u00e9", "cafe\u0301", "a:b", "%")
 WORDS = ("tea", "green", "black", "milk", "the", "drinks", "teas", "secret")
 TAGS = ("x", "y", "tea")
@@ -51,7 +52,7 @@ class Generator:
         self._random = random
         self._model = Model()
         self._steps: list[t.Step] = []
-        self._agents = random.sample(AGENTS, 2)
+        self._agents = (AGENT, random.choice(OTHERS))
         self._keys = random.sample(KEYS, 3)
         self._opened = 0
 
@@ -62,6 +63,10 @@ class Generator:
         for _ in range(length):
             self._take(self._any())
         return tuple(self._steps)
+
+    def pages(self) -> list[t.Op]:
+        """First pages, as two sessions get them at the end."""
+        return [t.Page(self._seat(), None, 1) for _ in range(2)]
 
     def _take(self, op: t.Op) -> None:
         step = t.Step(len(self._steps), op)
@@ -87,7 +92,7 @@ class Generator:
             (lambda: t.Raise(self._seat(), self._level()), 6),
             (self._ceiling, 2),
             (lambda: t.Reset(self._seat()), 2),
-            (lambda: t.End(self._seat()), 3),
+            (self._end, 4),
             (self._open, 5),
             (self._child, 4),
             (self._resume, 3),
@@ -131,6 +136,11 @@ class Generator:
     # Operations with a little more to them
 
     def _save(self) -> t.Op:
+        """Something new, or now and then what was saved before, by the same session or another."""
+        before = [step.op for step in self._steps if isinstance(step.op, t.Save)]
+        if before and self._random.random() < 0.25:
+            again = self._random.choice(before)
+            return again if self._coin() else replace(again, seat=self._seat())
         return t.Save(self._seat(), self._key(), self._content(), self._tags(), self._coin())
 
     def _save_many(self) -> t.Op:
@@ -143,10 +153,11 @@ class Generator:
     def _more(self) -> t.Op:
         """Go on where a page ended; now and then with another's cursor, or another tag."""
         pages = [(step.index, step.op) for step in self._steps if isinstance(step.op, t.Page | t.More)]
+        pages = [page for page in pages if self._model.cursors.get(page[0])] or pages
         if not pages:
             return t.Page(self._seat(), None, 1)
         index, page = self._random.choice(pages)
-        seat = self._seat() if self._random.random() < 0.3 else page.seat
+        seat = self._seat() if self._random.random() < 0.4 else page.seat
         tag = self._tag() if self._random.random() < 0.2 else page.tag
         return t.More(seat, index, tag, self._random.choice((1, 2)))
 
@@ -169,6 +180,11 @@ class Generator:
         ceiling = self._level() if self._random.random() < 0.3 else None
         return t.Open(t.Seat(parent.agent, f"kid{self._opened}", self._coin()), self._level(), ceiling, parent)
 
+    def _end(self) -> t.Op:
+        """Mostly of a child, since it has a taint to hand back."""
+        kids = [session.seat for session in self._model.sessions.values() if session.parent and not session.ended]
+        return t.End(self._random.choice(kids) if kids and self._random.random() < 0.7 else self._seat())
+
     def _ceiling(self) -> t.Op:
         """The owner's act, which P5 leaves out where it takes what lies above into account."""
         seat, level = self._seat(), self._level()
@@ -185,21 +201,27 @@ def _descends(session: Session, seat: t.Seat) -> bool:
     return session.parent is not None and (session.parent.seat == seat or _descends(session.parent, seat))
 
 
-def probes(agent: str, level: Level, start: int) -> t.Trace:
-    """What a fresh session asks at the end of a trace, to see as much as can be seen."""
+def probes(agent: str, level: Level, steps: t.Trace) -> t.Trace:
+    """What a fresh session asks at the end of a trace, to see as much as can be seen.
+
+    It also tries the cursors that others got on the way, and a level argument.
+    """
     seat = t.Seat(agent, "probe", named=False)
+    pages = [step.index for step in steps if isinstance(step.op, t.Page) and step.op.tag is None]
     ops: list[t.Op] = [
         t.Open(seat, level),
         t.Search(seat, " ".join(WORDS), 3),
         t.Search(seat, "tea", 1, tool=False),
         t.Pages(seat, None, 1),
         t.Page(seat, "tea", 1),
+        *(t.More(seat, index, None, 1) for index in pages[-2:]),
+        t.Call(seat, *CALLS[2]),
         t.Get(seat, "tea"),
         t.Delete(seat, "te_"),
         t.Save(seat, "tea", "green tea"),
         t.Search(seat, "green tea", 1),
     ]
-    return tuple(t.Step(start + place, op) for place, op in enumerate(ops))
+    return tuple(t.Step(len(steps) + place, op) for place, op in enumerate(ops))
 
 
 def random_trace(seed: str, length: int) -> t.Trace:
@@ -210,7 +232,9 @@ def random_trace(seed: str, length: int) -> t.Trace:
 def observed_trace(seed: str, length: int) -> tuple[t.Trace, Observer]:
     """A trace with probes at its end, and an observer of it: any agent in it, at any level."""
     random = Random(seed)
-    steps = Generator(random).trace(length)
+    generator = Generator(random)
+    steps = generator.trace(length)
+    steps += tuple(t.Step(len(steps) + place, op) for place, op in enumerate(generator.pages()))
     agents = sorted({step.op.seat.agent for step in steps if not isinstance(step.op, t.Restart)})
     observer = Observer(random.choice(agents), random.choice(list(Level)))
-    return steps + probes(observer.agent, observer.level, len(steps)), observer
+    return steps + probes(observer.agent, observer.level, steps), observer

@@ -167,7 +167,7 @@ class Model:
             raise ModelError("INVALID_ARGUMENT", argument="ceiling")
         if op.parent and (s.parent is None or s.parent.seat != op.parent):
             raise ModelError("INVALID_ARGUMENT", argument="parent")
-        return self.raise_taint(s, level)
+        return self.raise_taint(s, level) if level > s.taint else self.living(s.seat).taint
 
     def raise_taint(self, s: Session, level: Level) -> Level:
         if s.ended:

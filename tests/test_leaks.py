@@ -1,0 +1,57 @@
+"""The harness finds every seeded leak, and finds nothing where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.yardstick import leaks_sessions, leaks_storage, leaks_verbs
+from tests.yardstick.agreement import disagreement
+from tests.yardstick.backends import InMemoryBackend
+from tests.yardstick.generate import observed_trace, random_trace
+from tests.yardstick.interference import differences
+from tests.yardstick.leaks import LEAKS, Leak, know_the_home
+
+TRACES_MAX = 2_000
+"""The first so many traces of test_two_worlds and test_stateful must be enough for every leak."""
+
+
+@pytest.fixture
+def backend() -> Iterator[InMemoryBackend]:
+    made = InMemoryBackend()
+    yield made
+    made.close()
+
+
+def traces_until_told(backend: InMemoryBackend) -> int | None:
+    """How many two-world traces it takes until an observer sees what it may not depend on; None: more than enough."""
+    traces = (observed_trace(f"two worlds {seed}", 10) for seed in range(TRACES_MAX))
+    return next((n for n, (steps, observer) in enumerate(traces, 1) if differences(backend, steps, observer)), None)
+
+
+def traces_until_wrong(backend: InMemoryBackend) -> int | None:
+    """How many traces it takes until something is not as the model says."""
+    traces = (random_trace(f"stateful {seed}", 14) for seed in range(TRACES_MAX))
+    return next((n for n, steps in enumerate(traces, 1) if disagreement(backend, steps)), None)
+
+
+@pytest.mark.parametrize("leak", LEAKS, ids=lambda leak: leak.name)
+def test_the_harness_finds_the_leak(leak: Leak, backend: InMemoryBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    know_the_home(monkeypatch)
+    leak.install(monkeypatch)
+    found = traces_until_wrong(backend) if leak.by_model else traces_until_told(backend)
+    assert found, f"not found in {TRACES_MAX} traces"
+
+
+def test_knowing_the_home_alone_is_no_leak(backend: InMemoryBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    know_the_home(monkeypatch)
+    for seed in range(200):
+        steps, observer = observed_trace(f"two worlds {seed}", 10)
+        assert not differences(backend, steps, observer)
+        assert not disagreement(backend, random_trace(f"stateful {seed}", 14))
+
+
+def test_the_catalogue_is_large_and_each_leak_is_in_it_once() -> None:
+    assert len({leak.name for leak in LEAKS}) == len(LEAKS) >= 60
+    assert sum(not leak.by_model for leak in LEAKS) >= 40
+    assert {leaks_sessions, leaks_storage, leaks_verbs}

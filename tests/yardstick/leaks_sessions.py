@@ -1,0 +1,218 @@
+"""Leaks in the gate, the sessions and their audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tests.yardstick.leaks import Fault, Patch, leak, replaced
+
+from tidegate.core.audit import Recorder
+from tidegate.core.gate import Gate
+from tidegate.core.session import Session
+from tidegate.core.sessions import Sessions
+from tidegate.domain.audit import Action
+from tidegate.policy import rules
+from tidegate.policy.decision import Allow
+from tidegate.policy.hooks import LEVEL_ARGUMENTS, SessionOpen, TaintRaise
+from tidegate.policy.levels import Level
+from tidegate.storage.base import SessionRow
+from tidegate.storage.inmemory import InMemoryControlStore
+
+IDS = "ids, sequence numbers, versions"
+CHOICE = "a level that the model chooses (P2)"
+TAINT = "monotone taint (P4)"
+AUDIT = "audit rows in the wrong chain (P9)"
+ENDS = "reset (P7)"
+CHILDREN = "delegation (P15)"
+
+
+# The gate
+
+
+@leak(CHOICE)
+def a_save_honours_the_level_that_the_model_sent(patch: Patch) -> None:
+    @replaced(patch, Session, "call_tool")
+    def call_tool(real: Fault, self: Session, name: str, arguments: Mapping[str, Any] | None = None) -> Any:
+        asked = [Level.__members__.get(str((arguments or {}).get(each))) for each in sorted(LEVEL_ARGUMENTS)]
+        level = next((each for each in asked if each is not None), None)
+        if name != "memory_save" or level is None:
+            return real(self, name, arguments)
+        return real(_at(self, level), name, arguments)
+
+
+@leak(CHOICE)
+def a_read_honours_the_level_that_the_model_sent(patch: Patch) -> None:
+    @replaced(patch, Session, "call_tool")
+    def call_tool(real: Fault, self: Session, name: str, arguments: Mapping[str, Any] | None = None) -> Any:
+        if name in ("memory_save", "memory_delete") or not LEVEL_ARGUMENTS & set(arguments or {}):
+            return real(self, name, arguments)
+        return real(_at(self, Level.RESTRICTED), name, arguments)
+
+
+@leak("simple security (P1)")
+def the_view_reaches_to_the_ceiling(patch: Patch) -> None:
+    @replaced(patch, Gate, "read")
+    def read(_: Fault, self: Gate, seat: Any, tool: str, verb: Any) -> Any:
+        row = self.admit(seat, tool, (tool,))
+        with self._views.view(row.agent, row.ceiling) as view:
+            return verb(view).value
+
+
+@leak(ENDS, by_model=True)
+def an_ended_session_is_answered_from_its_last_standing(patch: Patch) -> None:
+    @replaced(patch, Gate, "_stands")
+    def stands(_: Fault, self: Gate, *args: Any) -> Any:
+        return True
+
+
+@leak(ENDS, by_model=True)
+def the_end_of_a_session_is_not_looked_at(patch: Patch) -> None:
+    @replaced(patch, rules, "_living")
+    def living(real: Fault, standing: Any) -> Any:
+        return real(standing and replace(standing, ended=False))
+
+
+# Sessions
+
+
+@leak(TAINT)
+def resuming_takes_the_level_that_is_asked_for(patch: Patch) -> None:
+    @replaced(patch, Sessions, "_resume")
+    def resume(real: Fault, self: Sessions, row: SessionRow, level: Level, *rest: Any) -> Any:
+        if not row.ended:
+            self._store_of(row.id).set_taint(row.id, level)
+        return real(self, row, level, *rest)
+
+
+@leak(TAINT)
+def a_raise_sets_the_taint_instead_of_joining(patch: Patch) -> None:
+    @replaced(patch, rules, "_raise")
+    def decide(real: Fault, event: TaintRaise) -> Any:
+        decision = real(event)
+        return Allow(event.source) if isinstance(decision, Allow) else decision
+
+
+@leak(TAINT, by_model=True)
+def a_raise_forgets_the_ceiling(patch: Patch) -> None:
+    @replaced(patch, rules, "_raise")
+    def decide(real: Fault, event: TaintRaise) -> Any:
+        return real(replace(event, standing=event.standing and replace(event.standing, ceiling=Level.RESTRICTED)))
+
+
+@leak(ENDS)
+def a_reset_frees_the_name(patch: Patch) -> None:
+    @replaced(patch, InMemoryControlStore, "find")
+    def find(real: Fault, self: InMemoryControlStore, agent: str, name: str) -> Any:
+        return next((row for row in self.sessions(agent) if row.name == name and not row.ended), None)
+
+
+@leak(ENDS)
+def a_reset_lowers_the_taint_and_keeps_the_session(patch: Patch) -> None:
+    @replaced(patch, InMemoryControlStore, "end")
+    def end(_: Fault, self: InMemoryControlStore, ended: str) -> Any:
+        self.set_taint(ended, Level.PUBLIC)
+
+
+@leak(ENDS, by_model=True)
+def children_outlive_their_parent(patch: Patch) -> None:
+    @replaced(patch, Sessions, "_under_parent")
+    def under_parent(real: Fault, self: Sessions, row: SessionRow, parent: str) -> Any:
+        return replace(real(self, row, parent), ended=row.ended)
+
+
+@leak(CHILDREN)
+def a_child_starts_at_the_level_that_is_asked_for(patch: Patch) -> None:
+    @replaced(patch, rules, "_open")
+    def decide(real: Fault, event: SessionOpen) -> Any:
+        decision = real(event)
+        return Allow(event.level) if isinstance(decision, Allow) else decision
+
+
+@leak(CHILDREN)
+def a_childs_taint_is_not_handed_back(patch: Patch) -> None:
+    @replaced(patch, Sessions, "join")
+    def join(_: Fault, self: Sessions, ended: str) -> Any:
+        self.reset(ended)
+
+
+@leak(CHILDREN, by_model=True)
+def a_child_keeps_a_higher_ceiling_than_its_parent(patch: Patch) -> None:
+    @replaced(patch, Sessions, "_under_parent")
+    def under_parent(real: Fault, self: Sessions, row: SessionRow, parent: str) -> Any:
+        return replace(real(self, row, parent), ceiling=row.ceiling)
+
+
+@leak(IDS)
+def sessions_are_numbered_in_the_whole_home(patch: Patch) -> None:
+    @replaced(patch, Sessions, "_new")
+    def new(real: Fault, self: Sessions, *args: Any) -> Any:
+        row = real(self, *args)
+        named: Any = self._named
+        store: Any = self._store_of(row.id)
+        count = len(named._rows)
+        del store._rows[row.id]
+        store.insert(numbered := replace(row, id=f"session-{count}"))
+        return numbered
+
+
+# The audit
+
+
+@leak(AUDIT)
+def refusals_are_entered_at_the_lowest_level(patch: Patch) -> None:
+    _entered_low(patch, Action.REFUSE)
+
+
+@leak(AUDIT)
+def attempts_are_entered_at_the_lowest_level(patch: Patch) -> None:
+    _entered_low(patch, Action.ATTEMPT)
+
+
+@leak(AUDIT)
+def openings_are_entered_at_the_lowest_level(patch: Patch) -> None:
+    _entered_low(patch, Action.OPEN)
+
+
+@leak(AUDIT)
+def raises_are_entered_at_the_lowest_level(patch: Patch) -> None:
+    _entered_low(patch, Action.RAISE)
+
+
+@leak(AUDIT)
+def ends_are_entered_at_the_lowest_level(patch: Patch) -> None:
+    _entered_low(patch, Action.RESET)
+
+
+@leak(AUDIT)
+def a_changed_ceiling_is_entered_at_the_lowest_level(patch: Patch) -> None:
+    _entered_low(patch, Action.CEILING)
+
+
+@leak(AUDIT, by_model=True)
+def a_raise_is_entered_in_the_chain_it_leaves(patch: Patch) -> None:
+    @replaced(patch, Recorder, "record")
+    def record(real: Fault, self: Recorder, row: SessionRow, action: Action, detail: str, **rest: Any) -> Any:
+        real(self, row, action, detail)
+
+
+@leak(AUDIT, by_model=True)
+def refusals_are_not_entered(patch: Patch) -> None:
+    @replaced(patch, Recorder, "record")
+    def record(real: Fault, self: Recorder, row: SessionRow, action: Action, detail: str, **rest: Any) -> Any:
+        if action is not Action.REFUSE:
+            real(self, row, action, detail, **rest)
+
+
+def _entered_low(patch: Patch, which: Action) -> None:
+    @replaced(patch, Recorder, "record")
+    def record(real: Fault, self: Recorder, row: SessionRow, action: Action, detail: str, **rest: Any) -> Any:
+        real(self, row, action, detail, **(rest | {"level": Level.PUBLIC} if action is which else rest))
+
+
+def _at(asked: Session, level: Level) -> Session:
+    """Another session of the same agent, at a level of the model's choice."""
+    row = asked._sessions.open(asked.agent, None, level)
+    origin = asked.memory._origin
+    return Session(row, asked._gate, asked._sessions, asked._toolset, asked.limits, origin, asked._ids)
