@@ -100,29 +100,38 @@ def select_common(query: Query, frequencies: Mapping[str, int], probe: Collectio
     return tuple(each[-1] for each in left[:3]) if len(left) > 1 or not probe else ()
 
 
+class Scorer:
+    """BM25F of one query: counts are weighted and set against the column's average length before they saturate."""
+
+    def __init__(self, query: Query, frequencies: Mapping[str, int], statistics: Statistics) -> None:
+        self._words = [
+            (word.weight, [(term, idf(frequencies[term], statistics)) for term in word.terms if frequencies.get(term)])
+            for word in query.words
+        ]
+        self._slopes = [_B * statistics.documents / total if total else 0.0 for total in statistics.lengths]
+
+    def score(self, match: Match) -> float:
+        """How well a memory answers the query, rounded to 6 decimals; 0 when nothing matches."""
+        counts, columns = match.counts, zip(COLUMN_WEIGHTS, self._slopes, match.lengths, strict=True)
+        key, tags, content = (weight / (1 - _B + slope * length) for weight, slope, length in columns)
+        total = 0.0
+        for weight, terms in self._words:
+            best = 0.0
+            for term, rarity in terms:
+                if term in counts:
+                    in_key, in_tags, in_content = counts[term]
+                    found = key * in_key + tags * in_tags + content * in_content
+                    best = max(best, rarity * found * (_K1 + 1) / (found + _K1))
+            total += weight * best
+        return round(total, 6)
+
+
 def score(query: Query, match: Match, frequencies: Mapping[str, int], statistics: Statistics) -> float:
-    """How well a memory answers the query, rounded to 6 decimals; 0 when nothing matches."""
-    total = 0.0
-    for word in query.words:
-        best = max((_term_score(term, match, frequencies, statistics) for term in word.terms), default=0.0)
-        total += word.weight * best
-    return round(total, 6)
+    """The score of a single memory; for many, make a `Scorer` once."""
+    return Scorer(query, frequencies, statistics).score(match)
 
 
 def best_first(matches: Iterable[RankedT]) -> list[RankedT]:
     """By score, then newest first, then by key in code point order."""
     by_key = sorted(matches, key=lambda match: match.key)
     return sorted(by_key, key=lambda match: (match.score, match.updated_at), reverse=True)
-
-
-def _term_score(term: str, match: Match, frequencies: Mapping[str, int], statistics: Statistics) -> float:
-    """BM25F: counts are weighted and set against the column's average length before they saturate."""
-    counts = match.counts.get(term)
-    if counts is None:
-        return 0.0
-    weighted = 0.0
-    for count, weight, length, total in zip(counts, COLUMN_WEIGHTS, match.lengths, statistics.lengths, strict=True):
-        if count:
-            relative = length * statistics.documents / total if total else 1.0
-            weighted += weight * count / (1 - _B + _B * relative)
-    return idf(frequencies.get(term, 0), statistics) * weighted * (_K1 + 1) / (weighted + _K1)
