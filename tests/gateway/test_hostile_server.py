@@ -142,10 +142,23 @@ def test_p14_what_a_server_asks_for_is_denied_and_only_a_ping_is_answered(echo: 
     ]
 
 
-def test_p14_a_result_that_wants_more_input_gets_none(echo: Callable[..., Result]) -> None:
-    result = echo("wants-input")
+def test_p14_a_result_that_wants_more_input_gets_none(echo: Callable[..., Result], tmp_path: Path) -> None:
+    result = echo(hostile("wants-input", RECORD=str(tmp_path / "record")))
+    assert data(result) == "The server asked for more input, which is not offered."
     assert result.failed
-    assert CANARY not in result.text
+    assert CANARY not in (tmp_path / "record").read_text()
+
+
+def test_each_kind_of_content_is_shown_or_named(echo: Callable[..., Result]) -> None:
+    assert data(echo("mixes")).split("\n") == [
+        "one",
+        "[x://notes]",
+        "noted",
+        "[resource: not shown]",
+        "[link: more, x://z]",
+        "[image: not shown]",
+    ]
+    assert data(echo("structured")) == '{"naïve": [1, null]}'
 
 
 @pytest.mark.parametrize("how", ["chats", "answers-twice"])

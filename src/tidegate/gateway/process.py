@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 from contextlib import suppress
+from typing import cast
 
 from tidegate.config_servers import Server
 from tidegate.gateway.limits import LINE_BYTES_MAX, CutOffError
@@ -27,6 +28,8 @@ class Process:
 
     def __init__(self, process: asyncio.subprocess.Process, folder: str | None) -> None:
         self._process = process
+        self._incoming = cast(asyncio.StreamReader, process.stdout)  # pipes, as `start` asks for
+        self._outgoing = cast(asyncio.StreamWriter, process.stdin)
         self._folder = folder
 
     @classmethod
@@ -54,10 +57,8 @@ class Process:
 
     async def read(self) -> bytes:
         """The next line, with its end; b"" when there is no more. Raises: CutOffError for one without end."""
-        if self._process.stdout is None:
-            return b""
         try:
-            return await self._process.stdout.readline()
+            return await self._incoming.readline()
         except ValueError:
             raise CutOffError(f"sent a message of more than {LINE_BYTES_MAX} bytes") from None
         except OSError:
@@ -65,15 +66,13 @@ class Process:
 
     async def write(self, line: bytes) -> None:
         """Send a line. Raises: OSError when nobody reads any more."""
-        if self._process.stdin is not None:
-            self._process.stdin.write(line)
-            await self._process.stdin.drain()
+        self._outgoing.write(line)
+        await self._outgoing.drain()
 
     async def stop(self) -> None:
         """End the server and all that it started, gently at first. Takes a few seconds at most."""
         try:
-            if self._process.stdin is not None:
-                self._process.stdin.close()
+            self._outgoing.close()
             await self._ends()
             self._signal(signal.SIGTERM)
             await self._ends()

@@ -82,13 +82,11 @@ def judge(event: ServerEvent, standing: Standing) -> Decision:
         return _PINS.get(event.pin, _PINS[Pin.UNKNOWN])  # P17
     if event.classification is None:
         return _UNCLASSIFIED
-    match event:
-        case ServerCall():
-            return _call(event.classification, standing)
-        case ServerSend():
-            return _send(event.classification, event.granted, standing)
-        case ServerResult():
-            return Allow(standing.taint) if event.classification.source.can_flow_to(standing.taint) else _WITHHELD
+    if isinstance(event, ServerCall):
+        return _call(event.classification, standing)
+    if isinstance(event, ServerSend):
+        return _send(event.classification, event.granted, standing)
+    return Allow(standing.taint) if event.classification.source.can_flow_to(standing.taint) else _WITHHELD
 
 
 def launders(classifications: Collection[Classification]) -> bool:
