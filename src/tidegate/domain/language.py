@@ -85,9 +85,9 @@ def function_word_languages(word: str, *, ascii_text: bool) -> tuple[str, ...]:
     return (_FOLDED if ascii_text else _WRITTEN).get(word, ())
 
 
-def is_function_word(folded: str) -> bool:
-    """Whether this folded word is a function word in any language."""
-    return folded in _FOLDED
+def is_function_word(word: str) -> bool:
+    """Whether this lower-case word, as written or folded, is a function word in any language."""
+    return word in _FOLDED or word in _WRITTEN
 
 
 def guess(words: Iterable[str], text: str) -> dict[str, float]:

@@ -17,7 +17,7 @@ from tidegate.domain.text import Query
 COLUMN_WEIGHTS = (3.0, 2.0, 1.0)
 """How much a match in key, tags and content counts."""
 
-CANDIDATES_MAX = 128
+CANDIDATES_MAX = 96
 """How many matches a compartment hands over for scoring."""
 
 PROBE_TERMS_MAX = 64

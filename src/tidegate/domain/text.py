@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate.domain.language import Stemmers, function_word_languages, guess, likely, script
+from tidegate.domain.language import Stemmers, function_word_languages, guess, is_function_word, likely, script
 from tidegate.domain.segment import Kind, Piece, fold, pieces
 
 ANALYSIS_VERSION = 2
@@ -110,7 +110,10 @@ def _terms(found: Iterable[Piece], forms: Mapping[str, list[str]]) -> list[str]:
 
 
 def _forms(words: Iterable[str], stemmers: Stemmers) -> dict[str, list[str]]:
-    """Each word's terms: the folded word, its stems, and its form with accents, where they differ."""
+    """Each word's terms: the folded word, its stems, and its form with accents, where they differ.
+
+    Words that are grammar in any language have no stems: these would be stubs of a letter or two.
+    """
     scripts: dict[str, list[str]] = {}
     for word in words:
         scripts.setdefault(script(word), []).append(word)
@@ -118,7 +121,7 @@ def _forms(words: Iterable[str], stemmers: Stemmers) -> dict[str, list[str]]:
     for written_in, group in scripts.items():
         for word, *stems in zip(group, *stemmers.stems(written_in, group), strict=True):
             forms[word] = terms = [folded] if (folded := fold(word)) else []
-            for stem in stems:
+            for stem in () if is_function_word(word) else stems:
                 if stem and stem not in terms:
                     terms.append(stem)
             if folded != word and written_in == "latin":
