@@ -81,8 +81,10 @@ def check_names(arguments: Iterable[str], known: Sequence[str]) -> None:
     """Nothing when every argument is known; the first that is not is refused by name."""
     for name in arguments:
         if name not in known:
-            shown = json.dumps(name[:64])
-            raise InvalidArgument(f"{shown} is not an argument here; known: {', '.join(known)}", argument=name[:64])
+            # As it can be written anywhere: it may be no string at all, or hold half of a surrogate pair.
+            shown = str(name)[:64].encode("utf-8", "backslashreplace").decode()
+            known_ones = ", ".join(known)
+            raise InvalidArgument(f"{json.dumps(shown)} is not an argument here; known: {known_ones}", argument=shown)
 
 
 def require(arguments: Mapping[str, object], *names: str) -> None:
