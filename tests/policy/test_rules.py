@@ -16,6 +16,7 @@ from tests.yardstick.oracle import (
     before_tool,
     change_ceiling,
     open_session,
+    output,
     raise_taint,
     use_session,
 )
@@ -26,6 +27,7 @@ from tidegate.policy.hooks import (
     CeilingChange,
     Event,
     PostToolResponse,
+    PreOutput,
     PreToolCall,
     SessionOpen,
     SessionUse,
@@ -52,10 +54,12 @@ def cases() -> Iterator[tuple[Event, Verdict]]:
     """Every event there is, with the oracle's verdict."""
     for standing in STANDINGS:
         yield SessionUse(standing), use_session(standing)
+        yield PreOutput(standing, None), output(standing, None)
         for tool in (*TOOLS, "memory_purge", ""):
             yield PreToolCall(standing, tool, TOOLS), before_tool(standing, tool in TOOLS)
         for level in Level:
             yield TaintRaise(standing, level), raise_taint(standing, level)
+            yield PreOutput(standing, level), output(standing, level)
             yield CeilingChange(standing, level), change_ceiling(standing, level)
         for level, ceiling, depth in itertools.product(Level, Level, range(DEPTH_MAX + 3)):
             yield SessionOpen(level, ceiling, standing, depth), open_session(level, ceiling, standing, depth)
@@ -80,7 +84,7 @@ def test_every_answer_that_leaves_is_judged_as_the_oracle_judges() -> None:
 
 def test_the_oracle_itself_says_both_yes_and_no_to_every_event() -> None:
     seen = {(type(event), type(verdict)) for event, verdict in itertools.chain(cases(), results())}
-    events = (PreToolCall, PostToolResponse, TaintRaise, SessionUse, SessionOpen, CeilingChange)
+    events = (PreToolCall, PostToolResponse, PreOutput, TaintRaise, SessionUse, SessionOpen, CeilingChange)
     assert seen == {(event, answer) for event in events for answer in (Yes, No)}
 
 

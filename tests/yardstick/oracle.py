@@ -55,6 +55,14 @@ def after_tool(standing: Standing | None, agent: str, origins: list[tuple[str, L
     return _verdict(broken, standing.taint if standing else Level.PUBLIC)
 
 
+def output(standing: Standing | None, clearance: Level | None) -> Verdict:
+    """P14: what goes out is a write, to a sink; nothing goes where nobody said what may. P4: while the session lives."""
+    broken = _not_living(standing)
+    if clearance is None or (standing is not None and not DOWN[standing.taint] <= DOWN[clearance]):
+        broken |= {"P14"}
+    return _verdict(broken, standing.taint if standing else Level.PUBLIC)
+
+
 def raise_taint(standing: Standing | None, source: Level) -> Verdict:
     """P4: taint' = taint ⊔ source, never over the ceiling."""
     broken = _not_living(standing)

@@ -18,11 +18,11 @@ class Recorder:
 
     def __init__(self, provider: StorageProvider, clock: Callable[[], datetime]) -> None:
         self._provider = provider
-        self._clock = clock
+        self.clock = clock
 
     def record(self, row: SessionRow, action: Action, detail: str, *, level: Level | None = None) -> None:
         """Enter an event of a session, durably, in the chain of its taint or of `level`."""
-        event = Event(self._clock(), row.id, action, detail)
+        event = Event(self.clock(), row.id, action, detail)
         chain = row.taint if level is None else level
         with self._provider.writable_view(row.agent, chain) as view, view.own.transaction(durable=True):
             view.own.append(event)

@@ -9,22 +9,26 @@ from functools import partial
 from tidegate.core import records
 from tidegate.core.gate import Act, Answer, Gate, Seat
 from tidegate.core.records import Item
+from tidegate.domain.message import is_of, key_of, number_of
 from tidegate.domain.record import Kind, Origin, Record
 from tidegate.policy.levels import Level
 from tidegate.storage.base import View, WritableView
 
-_DIGITS = 12
 _BATCH = 100
 _WHOLE = 2**31  # no content is longer
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. number: its place, from 1. content: exactly what the host wrote. level: the taint at that moment."""
+    """One message. number: its place, from 1. content: exactly what the host wrote. level: the taint at that moment.
+
+    origin: where it came from, as the host said when it stored it.
+    """
 
     number: int
     content: str
     level: Level
+    origin: Origin
 
 
 class Conversation:
@@ -44,31 +48,21 @@ class Conversation:
         self._gate.write(self._seat, "conversation", verb)
 
 
-def prefix_of(session: str) -> str:
-    """What the keys of a session's messages begin with."""
-    return f"{session}/"
-
-
 def _read(view: View, session: str) -> Answer[list[Message]]:
     found = list(_messages(view, session))
-    return Answer([Message(_number(each), each.content, each.level) for each in found], found)
+    return Answer([Message(number_of(each.key), each.content, each.level, each.origin) for each in found], found)
 
 
 def _append(view: WritableView, act: Act, session: str, contents: Sequence[str], origin: Origin) -> Answer[None]:
-    last = max(map(_number, _messages(view, session, chars_max=0)), default=0)
+    last = max((number_of(each.key) for each in _messages(view, session, chars_max=0)), default=0)
     for number, content in enumerate(contents, last + 1):
-        key = f"{prefix_of(session)}{number:0{_DIGITS}}"
-        records.save(view, act, Item(Kind.MESSAGE, key, content, (), origin))
+        records.save(view, act, Item(Kind.MESSAGE, key_of(session, number), content, (), origin))
     return Answer(None, ())
 
 
 def _messages(view: View, session: str, *, chars_max: int = _WHOLE) -> Iterator[Record]:
-    prefix = prefix_of(session)
-    for record in records.merged(view, Kind.MESSAGE, tag=None, after=prefix, batch=_BATCH, chars_max=chars_max):
-        if not record.key.startswith(prefix):
+    start = key_of(session, 0)
+    for record in records.merged(view, Kind.MESSAGE, tag=None, after=start, batch=_BATCH, chars_max=chars_max):
+        if not is_of(record.key, session):
             return
         yield record
-
-
-def _number(record: Record) -> int:
-    return int(record.key.rpartition("/")[2])

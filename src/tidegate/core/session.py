@@ -149,6 +149,7 @@ class Session:
         self._ids = ids
         self._sessions = sessions
         self._toolset = toolset
+        self._origin = origin
 
     @property
     def taint(self) -> Level:
@@ -159,6 +160,21 @@ class Session:
     def ceiling(self) -> Level:
         """The level that the taint may never pass, as of now. Raises: Refused when the session has ended."""
         return self._sessions.living(self.id).ceiling
+
+    def marking(self, origin: Origin) -> Session:
+        """The same session, whose memories are marked with another origin from here on (P18)."""
+        if origin is self._origin:
+            return self
+        row = self._sessions.living(self.id)
+        return Session(row, self._gate, self._sessions, self._toolset, self.limits, origin, self._ids)
+
+    def check_output(self, clearance: Level | None, *, channel: str) -> None:
+        """Whether what the session says may go to a channel now: PRE_OUTPUT, asked again for every part of an answer.
+
+        clearance: the highest level that the channel may show; None: nobody said, so nothing may. channel: its name.
+        Raises: Refused (ended, clearance).
+        """
+        self._sessions.check_output(self.id, channel, clearance)
 
     def call_tool(self, name: str, arguments: Mapping[str, object] | None = None) -> dict[str, object]:
         """The result of a tool that the model called: one JSON object.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tidegate.core.audit import Recorder
+from tidegate.core.clearing import Clearing
 from tidegate.domain.arguments import check_agent, check_key
 from tidegate.domain.audit import Action
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument
 from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import CeilingChange, SessionOpen, SessionUse, TaintRaise
+from tidegate.policy.hooks import CeilingChange, PreOutput, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
@@ -28,6 +29,7 @@ class Sessions:
         self._named = provider.control
         self._ephemeral: ControlStore = InMemoryControlStore()
         self._recorder = recorder
+        self._clearing = Clearing(provider, recorder.clock)
         self._ids = ids
         self._limits = limits
 
@@ -165,6 +167,14 @@ class Sessions:
         row = self.read(session)
         self._require(row, decide(ServerResult(standing_of(row), classification)), f"result {tool}")
 
+    def check_output(self, session: str, channel: str, clearance: Level | None) -> None:
+        """Whether what the session says may go to a channel now (PRE_OUTPUT). channel: its name, for the audit.
+
+        Raises: Refused (unknown, ended, clearance).
+        """
+        row = self.read(session)
+        self._require(row, decide(PreOutput(standing_of(row), clearance)), f"output {channel}")
+
     def set_ceiling(self, session: str, ceiling: Level) -> None:
         """Change how high the session may rise. Raises: Refused (unknown, ended, below the taint)."""
         with self._store_of(session).transaction():
@@ -176,19 +186,38 @@ class Sessions:
         self._require(row, decision, "ceiling")
 
     def reset(self, session: str) -> SessionRow:
-        """End a session for ever (P7), and with it all its children. Raises: Refused (unknown, ended)."""
+        """End a session for ever (P7), and with it all its children. Their conversations are really removed.
+
+        Raises: Refused (unknown, ended), StorageError; then it can be run again.
+        """
+        # What is stored goes before the session does: interrupted in between, a reset can be run again.
+        places = self._clearing.clear(self._family(self.living(session, "reset")))
+        row = self._end(session)
+        places |= self._clearing.clear(self._family(row))  # what was said meanwhile
+        self._clearing.scrub(places)
+        return row
+
+    def _end(self, session: str) -> SessionRow:
         with self._store_of(session).transaction():
             row = self.living(session, "reset")
             self._recorder.record(row, Action.RESET, "")
             self._store_of(session).end(session)
         return row
 
+    def _family(self, row: SessionRow) -> Iterator[SessionRow]:
+        """A session and those that descend from it, ended ones too."""
+        yield row
+        for store in (self._named, self._ephemeral):
+            for each in store.sessions(row.agent):
+                if each.parent == row.id:
+                    yield from self._family(each)
+
     def join(self, session: str) -> None:
         """End a child: its taint joins its parent's (P15), then it is over. A session without parent just ends."""
         row = self.living(session, "end")
         if row.parent is not None:
             self.raise_taint(row.parent, row.taint, reason="child ended")
-        self.reset(session)
+        self._clearing.clear(self._family(self._end(session)))
 
     def _raise(self, row: SessionRow, level: Level, reason: str) -> None:
         if level != row.taint:

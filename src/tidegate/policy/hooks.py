@@ -32,6 +32,17 @@ class PostToolResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class PreOutput:
+    """PRE_OUTPUT: before an answer goes to a channel, or a prompt to a model.
+
+    clearance: the highest level that may be shown there; None when nobody has said.
+    """
+
+    standing: Standing | None
+    clearance: Level | None
+
+
+@dataclass(frozen=True, slots=True)
 class TaintRaise:
     """A session is about to read something at `source`."""
 
@@ -64,7 +75,7 @@ class CeilingChange:
     ceiling: Level
 
 
-Event = PreToolCall | PostToolResponse | TaintRaise | SessionUse | SessionOpen | CeilingChange | ServerEvent
+Event = PreToolCall | PostToolResponse | PreOutput | TaintRaise | SessionUse | SessionOpen | CeilingChange | ServerEvent
 
 
 def split_level_arguments(arguments: Mapping[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:

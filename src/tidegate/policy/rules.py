@@ -7,6 +7,7 @@ from tidegate.policy.hooks import (
     CeilingChange,
     Event,
     PostToolResponse,
+    PreOutput,
     PreToolCall,
     SessionOpen,
     SessionUse,
@@ -20,6 +21,8 @@ CHILD_DEPTH_MAX = 4
 UNKNOWN_SESSION = Deny("P13", "unknown session: the owner makes one with `tidegate session new`")
 _ENDED = Deny("P7", "session ended: the owner starts a new one, under a new name")
 _CEILING = Deny("P4", "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session")
+_UNCLEARED = Deny("P14", "nothing goes there: it has no clearance in config.toml")
+_HELD = Deny("P14", "this conversation has read what must not go there: the owner can start a fresh session")
 _LEAVING = Deny("P1", "the result was withheld: it is not for this session")
 
 
@@ -30,6 +33,8 @@ def decide(event: Event) -> Decision:
             return _before_tool(event)
         case PostToolResponse():
             return _after_tool(event)
+        case PreOutput():
+            return _output(event)
         case TaintRaise():
             return _raise(event)
         case SessionUse():
@@ -67,6 +72,16 @@ def _after_tool(event: PostToolResponse) -> Decision:
         if level is None or agent != event.agent or not level.can_flow_to(standing.taint):  # P1, P6
             return _LEAVING
     return Allow(standing.taint)
+
+
+def _output(event: PreOutput) -> Decision:
+    standing = _living(event.standing)
+    if isinstance(standing, Deny):
+        return standing  # P4: nothing is released of a session that has ended.
+    if event.clearance is None:
+        return _UNCLEARED
+    # P14: every byte that goes out is a write, and what it goes to is a sink.
+    return Allow(standing.taint) if standing.taint.can_flow_to(event.clearance) else _HELD
 
 
 def _raise(event: TaintRaise) -> Decision:

@@ -1,0 +1,65 @@
+"""Clearing conversations: their messages are really removed, at every level at which they were written (P7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from itertools import takewhile
+
+from tidegate.domain.audit import Action, Event, commit
+from tidegate.domain.message import is_of, key_of
+from tidegate.domain.record import Kind
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Archive, SessionRow, StorageProvider, VersionId
+
+STEP = 200
+"""Messages removed in one transaction, so that no session waits long, and nothing is lost when it is interrupted."""
+
+Place = tuple[str, Level]
+"""A compartment, by agent and level."""
+
+
+class Clearing:
+    """Removes what sessions said and were told. Their memories and to-dos stay."""
+
+    def __init__(self, provider: StorageProvider, clock: Callable[[], datetime]) -> None:
+        self._provider = provider
+        self._clock = clock
+
+    def clear(self, rows: Iterable[SessionRow]) -> set[Place]:
+        """Remove the messages of these sessions, each removal entered in the audit; where there were any.
+
+        Raises: StorageError.
+        """
+        agents = frozenset(self._provider.agents())
+        places = [(row, level) for row in rows if row.agent in agents for level in Level]
+        return {(row.agent, level) for row, level in places if level.can_flow_to(row.taint) and self._any(row, level)}
+
+    def scrub(self, places: Iterable[Place]) -> None:
+        """Let nothing of what was removed remain in any file, as far as no reader is in the way."""
+        for agent, level in sorted(places):
+            self._provider.compact(agent, level)
+
+    def _any(self, row: SessionRow, level: Level) -> bool:
+        with self._provider.archive(row.agent, level) as archive:
+            steps = list(self._steps(archive, row.id))
+        return bool(steps)
+
+    def _steps(self, archive: Archive, session: str) -> Iterator[int]:
+        while True:
+            page = archive.page(Kind.MESSAGE, after=key_of(session, 0), tag=None, limit=STEP, chars_max=0)
+            keys = [record.key for record in takewhile(lambda record: is_of(record.key, session), page)]
+            if not keys:
+                return
+            with archive.transaction(durable=True):
+                for key in keys:
+                    self._remove(archive, session, key)
+            yield len(keys)
+
+    def _remove(self, archive: Archive, session: str, key: str) -> None:
+        now = self._clock()
+        archive.bury(Kind.MESSAGE, key, now)  # only what is dead can be removed
+        for version in archive.versions(Kind.MESSAGE, key):
+            archive.remove(VersionId(Kind.MESSAGE, key, version.version))
+            commitment = commit(version.nonce, version.key, version.content, version.tags)
+            archive.append(Event(now, session, Action.PURGE, f"version {version.version}", commitment))

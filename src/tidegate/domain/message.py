@@ -1,0 +1,20 @@
+"""The keys of a conversation's messages: those of one session stand together, in order."""
+
+from __future__ import annotations
+
+_DIGITS = 12
+
+
+def key_of(session: str, number: int) -> str:
+    """The key of a message; that of number 0 is before all of the session's, and no message has it."""
+    return f"{session}/{number:0{_DIGITS}}"
+
+
+def number_of(key: str) -> int:
+    """A message's place in its conversation, from 1."""
+    return int(key[-_DIGITS:])
+
+
+def is_of(key: str, session: str) -> bool:
+    """Whether a message is one of this session's, and not of another whose id begins in the same way (P6)."""
+    return key[: -_DIGITS - 1] == session

@@ -1,0 +1,186 @@
+"""Conversations: messages at the taint of their moment, in order, gated; a reset really removes them (P7)."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from tests.core.transfer_scene import AGENT, NOW, Scene
+from tests.storage.scene import bytes_of
+
+import tidegate
+from tidegate import Level, Origin, Refused
+from tidegate.core import clearing
+from tidegate.core.session import Session
+from tidegate.core.store import Store
+from tidegate.core.trail import Wanted
+from tidegate.domain.audit import Action
+from tidegate.errors import StorageError
+from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.tools import AGENT_TOOLS
+
+PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
+CANARIES = [b"wombat-canary", b"platypus-canary"]
+
+
+def said(session: Session) -> list[tuple[int, str, Level]]:
+    return [(each.number, each.content, each.level) for each in session.conversation.read()]
+
+
+def purged(scene: Scene, level: Level) -> int:
+    return len(list(scene.store.owner(AGENT).trail(Wanted(level=level, actions=frozenset({Action.PURGE})))))
+
+
+def test_messages_are_read_in_order_and_exactly_as_they_were_written(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main")
+    session.conversation.append(["one\r\n", " two "])
+    session.conversation.append(["three"])
+    assert said(session) == [(1, "one\r\n", PUBLIC), (2, " two ", PUBLIC), (3, "three", PUBLIC)]
+
+
+def test_a_conversation_longer_than_a_page_is_read_whole(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main")
+    session.conversation.append([str(number) for number in range(1, 251)])
+    assert [content for _, content, _ in said(session)] == [str(number) for number in range(1, 251)]
+
+
+def test_a_message_has_the_taint_of_its_moment_and_the_origin_that_its_host_gave(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main")
+    session.conversation.append(["low"], origin=Origin.OWNER)
+    session.raise_taint(CONFIDENTIAL)
+    session.conversation.append(["high"], origin=Origin.TOOL)
+    assert said(session) == [(1, "low", PUBLIC), (2, "high", CONFIDENTIAL)]
+    assert [each.origin for each in session.conversation.read()] == [Origin.OWNER, Origin.TOOL]
+
+
+def test_no_session_reads_the_messages_of_another(scene: Scene) -> None:
+    scene.store.session(AGENT, "main").conversation.append(["mine"])
+    above = scene.store.session(AGENT, "other", RESTRICTED)
+    assert said(above) == []
+    above.conversation.append(["other"])
+    assert said(above) == [(1, "other", RESTRICTED)]
+
+
+def test_an_id_that_begins_like_another_is_another() -> None:
+    ids = iter(
+        ["a", *(f"n{number}" for number in range(10)), "a/000000000001", *(f"m{number}" for number in range(10))]
+    )
+    store = Store(InMemoryProvider(), toolset=AGENT_TOOLS, clock=lambda: NOW, ids=lambda: next(ids))
+    first = store.session(AGENT)
+    first.conversation.append(["first"])
+    second = next(each for each in iter(lambda: store.session(AGENT), None) if each.id == "a/000000000001")
+    second.conversation.append(["second"])
+    assert [said(first), said(second)] == [[(1, "first", PUBLIC)], [(1, "second", PUBLIC)]]
+    store.sessions.reset(first.id)
+    assert said(second) == [(1, "second", PUBLIC)]
+
+
+def test_an_ended_session_neither_reads_nor_writes(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main")
+    session.conversation.append(["one"])
+    scene.store.sessions.reset(session.id)
+    with pytest.raises(Refused, match="ended"):
+        session.conversation.read()
+    with pytest.raises(Refused, match="ended"):
+        session.conversation.append(["two"])
+
+
+def test_a_reset_removes_the_messages_of_every_level_and_enters_each_in_the_audit(scene: Scene) -> None:
+    session, other = scene.store.session(AGENT, "main"), scene.store.session(AGENT, "other")
+    other.conversation.append(["stays"])
+    session.conversation.append(["one", "two"])
+    session.raise_taint(CONFIDENTIAL)
+    session.conversation.append(["three"])
+    session.memory.save("k", "stays")
+    scene.store.sessions.reset(session.id)
+    assert [purged(scene, level) for level in Level] == [2, 0, 1, 0]
+    assert said(other) == [(1, "stays", PUBLIC)]
+    assert scene.content("k", CONFIDENTIAL) == "stays"
+    assert all(verdict.holds for verdict in scene.store.owner(AGENT).verify())
+
+
+def test_a_reset_goes_through_long_conversations_step_by_step(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clearing, "STEP", 2)
+    session = scene.store.session(AGENT, "main")
+    session.conversation.append([str(number) for number in range(5)])
+    scene.store.sessions.reset(session.id)
+    assert purged(scene, PUBLIC) == 5
+
+
+def test_a_reset_removes_the_conversations_of_children_and_of_theirs(scene: Scene) -> None:
+    parent = scene.store.session(AGENT, "main")
+    child = scene.store.session(AGENT, "child", CONFIDENTIAL, parent=parent)
+    grandchild = scene.store.session(AGENT, parent=child)
+    for session in (parent, child, grandchild):
+        session.conversation.append(["said"])
+    scene.store.sessions.reset(parent.id)
+    assert [purged(scene, level) for level in Level] == [1, 0, 2, 0]
+
+
+def test_a_child_that_ends_leaves_no_conversation_behind(scene: Scene) -> None:
+    parent = scene.store.session(AGENT, "main")
+    child = scene.store.session(AGENT, parent=parent)
+    child.conversation.append(["said"])
+    child.end()
+    assert purged(scene, PUBLIC) == 1
+    assert said(parent) == []
+
+
+def test_a_reset_that_is_interrupted_can_be_run_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = scene.store.session(AGENT, "main")
+    session.conversation.append(["one"])
+    broken = monkeypatch.context()
+    with broken as patch:
+        patch.setattr(clearing.Clearing, "_remove", lambda *_: (_ for _ in ()).throw(StorageError("no")))
+        with pytest.raises(StorageError):
+            scene.store.sessions.reset(session.id)
+    assert said(session) == [(1, "one", PUBLIC)]
+    scene.store.sessions.reset(session.id)
+    assert purged(scene, PUBLIC) == 1
+
+
+def test_a_reset_of_a_session_of_an_agent_without_compartments_makes_nothing_up() -> None:
+    numbers = itertools.count()
+    store = Store(InMemoryProvider(), toolset=AGENT_TOOLS, clock=lambda: NOW, ids=lambda: f"{next(numbers)}")
+    session = store.session(AGENT)
+    store.sessions.reset(session.id)
+    with pytest.raises(Refused, match="ended"):
+        _ = session.taint
+
+
+def test_nothing_of_a_conversation_remains_in_any_file_after_a_reset(home: Path) -> None:
+    with tidegate.open(home) as store:
+        session = store.session(AGENT, "main")
+        session.conversation.append(["wombat-canary"])
+        session.raise_taint(RESTRICTED)
+        session.conversation.append(["platypus-canary"])
+        there = b"".join(bytes_of(home).values())
+        assert [word for word in CANARIES if word in there] == CANARIES
+        store.sessions.reset(session.id)
+    left = b"".join(bytes_of(home).values())
+    assert [word for word in CANARIES if word in left] == []
+
+
+def test_what_marks_memories_with_another_origin_is_the_same_session(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main", INTERNAL)
+    assert session.marking(Origin.AGENT) is session
+    outside = session.marking(Origin.TOOL)
+    outside.memory.save("k", "v")
+    found = session.memory.get("k")
+    assert found is not None
+    assert (outside.id, found.origin, found.classification) == (session.id, Origin.TOOL, INTERNAL)
+
+
+def test_output_goes_where_the_taint_may_flow_as_it_stands_now(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main", INTERNAL)
+    session.check_output(INTERNAL, channel="terminal")
+    for clearance in (PUBLIC, None):
+        with pytest.raises(Refused):
+            session.check_output(clearance, channel="terminal")
+    scene.store.sessions.raise_taint(session.id, CONFIDENTIAL)
+    with pytest.raises(Refused, match="fresh session"):
+        session.check_output(INTERNAL, channel="terminal")
+    scene.store.sessions.reset(session.id)
+    with pytest.raises(Refused, match="ended"):
+        session.check_output(RESTRICTED, channel="terminal")
