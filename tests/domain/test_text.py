@@ -125,6 +125,12 @@ def test_label_before_a_colon_is_entered_twice() -> None:
     assert analyse("", [], "Deployment, then run it").content.count("deployment") == 1
 
 
+def test_words_come_out_alike_whatever_stands_beside_them() -> None:
+    for word in ("Foo2Bar", "userName", "HTTPServer", "2031", "Ada", "NASA", "İzmir"):
+        assert pieces(f"{word} 東京")[: len(pieces(word))] == pieces(word)
+        assert finds(word, f"{word}: 東京")
+
+
 @pytest.mark.parametrize(
     ("code", "text"),
     [

@@ -78,7 +78,7 @@ def pieces(text: str) -> list[Piece]:
     for chunk in _CHUNK.findall(text):
         if not chunk.isalnum():
             _compound(chunk, found)
-        elif unspaced or not (chunk.islower() or chunk.istitle() or chunk.isupper()):
+        elif (unspaced and is_unspaced(chunk)) or not (chunk.islower() or chunk.istitle() or chunk.isupper()):
             _part(chunk, found)
         else:
             found.append((chunk.lower()[:WORD_CHARS_MAX], _WORD))

@@ -67,13 +67,12 @@ def analyse(key: str, tags: Sequence[str], content: str) -> Columns:
 
     What stands before a first colon labels the rest and is entered twice, so that it weighs more.
     """
-    found = (pieces(key), [piece for tag in tags for piece in pieces(tag)], pieces(content))
+    label = _LABEL.match(content)
+    content_pieces = pieces(content) + (pieces(label[0]) if label else [])
+    found = (pieces(key), [piece for tag in tags for piece in pieces(tag)], content_pieces)
     words = dict.fromkeys(text for column in found for text, kind in column if kind is Kind.WORD)
     forms = _forms(words, Stemmers(guess(words, content)))
-    key_terms, tags_terms, content_terms = (_terms(column, forms) for column in found)
-    if label := _LABEL.match(content):
-        content_terms += _terms(pieces(label[0]), forms)
-    return Columns(tuple(key_terms), tuple(tags_terms), tuple(content_terms))
+    return Columns(*(tuple(_terms(column, forms)) for column in found))
 
 
 def analyse_query(text: str) -> Query:
@@ -103,9 +102,12 @@ def _weight(piece: Piece, languages: frozenset[str], *, ascii_text: bool) -> flo
 
 def _terms(found: Iterable[Piece], forms: Mapping[str, list[str]]) -> list[str]:
     terms: list[str] = []
-    word = Kind.WORD
+    word, joined = Kind.WORD, Kind.JOINED
     for text, kind in found:
-        terms += forms[text] if kind is word else filter(None, (fold(text),))
+        if kind is word:
+            terms += forms[text]
+        elif term := fold(text) if kind is joined else text:  # the others have nothing to fold
+            terms.append(term)
     return terms
 
 
