@@ -7,7 +7,7 @@ import hmac
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 GENESIS = "0" * 64
@@ -83,14 +83,15 @@ def first_break(entries: Iterable[Entry], secret: bytes | None = None) -> int | 
     for entry in entries:
         expected = chain(entry.event, last, secret)
         in_place = entry.sequence == expected.sequence and entry.previous == expected.previous
-        if not (in_place and hmac.compare_digest(entry.hash, expected.hash)):
+        if not (in_place and hmac.compare_digest(entry.hash.encode(), expected.hash.encode())):
             return expected.sequence
         last = entry
     return None
 
 
 def _hash(sequence: int, event: Event, previous: str, secret: bytes | None) -> str:
-    fields = [sequence, event.at.isoformat(), event.session, event.action, event.detail, event.commitment, previous]
+    at = event.at.astimezone(UTC).isoformat()  # as it is read back, in whatever zone the clock gave it
+    fields = [sequence, at, event.session, event.action, event.detail, event.commitment, previous]
     return _digest(fields, secret)
 
 
