@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, timedelta, timezone
 from pathlib import Path
 from random import Random
 
@@ -300,3 +300,14 @@ def test_a_clock_set_back_moves_no_time_of_a_memory_backwards_and_breaks_no_chai
     with opened(home, prefix="x") as store:
         assert store.session("assistant", "main").taint is Level.INTERNAL
         assert [memory.key for memory in store.session("assistant", "main").memory.list()] == ["kept", "old"]
+
+
+def test_a_clock_of_another_zone_gives_the_same_times_and_a_chain_that_holds(home: Path) -> None:
+    zone = timezone(timedelta(hours=5, minutes=45))
+    with Store(SqliteProvider(home), toolset=TOOLS, clock=lambda: START.astimezone(zone)) as store:
+        session = store.session("assistant", "main")
+        session.memory.save("old", "one")
+        found = session.memory.get("old")
+        assert found is not None
+        assert (found.created_at, found.created_at.tzinfo) == (START, UTC)
+    assert unsound(home) == []

@@ -36,6 +36,11 @@ def fresh_id() -> str:
     return secrets.token_hex(16)
 
 
+def _in_utc(clock: Callable[[], datetime]) -> Callable[[], datetime]:
+    """The same clock, in whatever zone it is set: times leave as they are stored, in UTC."""
+    return lambda: clock().astimezone(UTC)
+
+
 class Store:
     """Opens sessions. Safe to share between threads; a context manager, closed at its end."""
 
@@ -50,6 +55,7 @@ class Store:
         audit_reads: bool = False,
         expiry: Expiry | None = None,
     ) -> None:
+        clock = _in_utc(clock)
         self._provider = provider
         self._toolset = toolset
         self._limits = limits or Limits()
