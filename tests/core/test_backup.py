@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,15 @@ import pytest
 from tests.core.transfer_scene import AGENT, Open, Scene
 
 from tidegate.core.backup import BackedUp
-from tidegate.core.backup import _restore as put_back
+from tidegate.core.gate import Act
+from tidegate.core.records import event_of
 from tidegate.core.store import Store
-from tidegate.domain.audit import first_break
+from tidegate.domain.audit import Action, first_break
 from tidegate.domain.jsonlines import to_line
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import SessionRow, StorageProvider
+from tidegate.storage.base import SessionRow, StorageProvider, VersionId
 from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
 from tidegate.storage.sqlite import SqliteProvider
 from tidegate.tools import TOOLS
@@ -78,7 +79,7 @@ def forge(path: Path, change: Callable[[Lines], object]) -> Path:
     change(lines)
     counts = {name: sum(key in line for line in lines) for name, key in PARTS.items()}
     body = "".join(f"{to_line(line)}\n" for line in lines).encode()
-    end = to_line({"end": counts, "sha256": hashlib.sha256(body).hexdigest()}).encode() + b"\n"
+    end = to_line({"end": counts, "keyed": False, "seal": hashlib.sha256(body).hexdigest()}).encode() + b"\n"
     path.write_bytes(gzip.compress(body + end))
     return path
 
@@ -126,9 +127,13 @@ def test_the_index_is_made_anew(pair: tuple[Scene, Scene]) -> None:
     for level in Level:
         with full.provider.view(AGENT, level) as before, empty.provider.view(AGENT, level) as after:
             assert after.visible[0].statistics() == before.visible[0].statistics()
-            assert after.visible[0].frequencies(["third", "deleted"]) == before.visible[0].frequencies(
-                ["third", "deleted"]
-            )
+            terms = ["third", "second", "deleted", "restricted"]
+            assert _counted(after.visible[0].frequencies(terms)) == _counted(before.visible[0].frequencies(terms))
+
+
+def _counted(frequencies: Mapping[str, int]) -> dict[str, int]:
+    """Terms that stand in no memory may be told or not."""
+    return {term: count for term, count in frequencies.items() if count}
 
 
 def test_a_backup_moves_between_providers(tmp_path: Path) -> None:
@@ -263,10 +268,13 @@ def test_nothing_is_restored_when_writing_fails_in_the_middle(pair: tuple[Scene,
 def test_a_restore_that_was_cut_off_between_two_levels_goes_on(pair: tuple[Scene, Scene]) -> None:
     full, empty = pair
     path = back_up(full)
+    _make(empty)
     versions, entries = state(full)[Level.RESTRICTED]
-    with empty.provider.writable_view(AGENT, Level.RESTRICTED) as view, view.own.transaction():
-        for item in [*entries, *versions]:
-            put_back(view.own, item)
+    with empty.provider.archive(AGENT, Level.RESTRICTED) as archive, archive.transaction():
+        for entry in entries:
+            archive.adopt_entry(entry)
+        for record in versions:
+            archive.adopt_version(record, None, newest=True)
     restore(empty, path)
     assert state(empty) == state(full)
 
@@ -301,12 +309,7 @@ def test_a_backup_is_private_and_replaces_the_one_before_when_it_is_whole(
     before = path.read_bytes()
     full.save("k", "new")
 
-    def lose(*_: object) -> list[Any]:
-        return []
-
     with monkeypatch.context() as patch:
-        patch.setattr("tidegate.core.backup._versions", lose)
-        assert full.store.transfer(AGENT).backup(full.folder / "other").versions == 0
         patch.setattr("tidegate.core.files.os.replace", _fail)
         with pytest.raises(StorageError):
             full.store.transfer(AGENT).backup(path)
@@ -352,14 +355,19 @@ def test_a_store_whose_chain_is_broken_gives_no_backup() -> None:
             back_up(scene)
 
 
-def test_what_a_purge_left_behind_of_a_key_that_is_gone_is_left_out(scene: Scene) -> None:
-    scene.save("k", "first")
-    scene.save("k", "second")
-    scene.delete("k")
-    with scene.provider.archive(AGENT, Level.PUBLIC) as archive, archive.transaction():
-        (newest, _) = archive.versions(Kind.MEMORY, "k")
-        archive.remove(next(each for each in archive.dead(scene.now) if each.version == newest.version))
-    assert [line for line in read(back_up(scene)) if "record" in line] == []
+def test_a_superseded_version_whose_key_is_gone_does_not_live_again(opening: Open) -> None:
+    full, empty = opening(), opening()
+    full.save("k", "first")
+    full.save("k", "second")
+    full.delete("k")
+    with full.provider.archive(AGENT, Level.PUBLIC) as archive, archive.transaction():
+        newest = archive.versions(Kind.MEMORY, "k")[0]
+        archive.remove(VersionId(Kind.MEMORY, "k", newest.version))  # a purge, cut off in the middle
+        archive.append(event_of(Act("", full.now, str), Action.PURGE, newest))
+    restore(empty, back_up(full))
+    assert state(empty) == state(full)
+    assert empty.content("k") is None
+    assert empty.store.session(AGENT).memory.list().page().memories == ()
 
 
 def test_a_backup_holds_nothing_of_what_was_purged(pair: tuple[Scene, Scene]) -> None:
@@ -430,7 +438,22 @@ def _move_up(lines: Lines) -> None:
     place = next(number for number, line in enumerate(lines) if line.get("level") == "INTERNAL")
     record = next(line for line in reversed(lines) if "record" in line)
     lines.remove(record)
-    lines.insert(place, {"record": {**record["record"], "key": "zzz"}})
+    lines.insert(place, {**record, "record": {**record["record"], "key": "zzz"}})
+
+
+def _where(lines: Lines, key: str) -> dict[str, Any]:
+    return next(line for line in lines if line.get("record", {}).get("key") == key)
+
+
+def _revive(lines: Lines) -> None:
+    """A version that was deleted before it was replaced."""
+    record = next(line["record"] for line in lines if line.get("record", {}).get("deleted_at"))
+    record["deleted_at"] = None
+
+
+def _level_down(lines: Lines) -> None:
+    place = next(number for number, line in enumerate(lines) if line.get("level") == "INTERNAL")
+    lines.insert(place, lines.pop())
 
 
 def _drop(part: str) -> Callable[[Lines], object]:
@@ -445,19 +468,27 @@ def _swap(part: str) -> Callable[[Lines], object]:
     return change
 
 
+NOT_HELD = "the audit chain of PUBLIC does not hold"
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (_set("record", content="forged"), "a record of PUBLIC is not the one that its audit chain knows"),
-        (_set("record", tags=["forged"]), "a record of PUBLIC is not the one"),
-        (_set("record", nonce="other"), "a record of PUBLIC is not the one"),
-        (_move_up, "a record of PUBLIC is not the one"),
-        (_set("entry", detail="forged"), "the audit chain of PUBLIC does not hold"),
-        (_set("entry", hash="0" * 64), "the audit chain of PUBLIC does not hold"),
-        (_set("entry", action="unknown"), "the audit chain of PUBLIC does not hold"),
-        (_drop("entry"), "the audit chain of PUBLIC does not hold"),
-        (_swap("entry"), "the audit chain of PUBLIC does not hold"),
+        (_set("record", content="forged"), f"{NOT_HELD}: version 1 was changed or put in, without an entry"),
+        (_set("record", tags=["forged"]), f"{NOT_HELD}: version 1 was changed or put in"),
+        (_set("record", nonce="other"), f"{NOT_HELD}: version 1 was changed or put in"),
+        (_move_up, f"{NOT_HELD}: version 1 was changed or put in"),
+        (_revive, f"{NOT_HELD}: a version lives again, and no entry says that it was restored"),
+        (_drop("record"), f"{NOT_HELD}: the version that the entry tells of is not there any more"),
+        (_set("entry", detail="forged"), f"{NOT_HELD}: the entry was changed, or written with another key"),
+        (_set("entry", hash="0" * 64), f"{NOT_HELD}: the entry was changed, or written with another key"),
+        (_set("entry", action="unknown"), f"{NOT_HELD}: the entry was changed, or written with another key"),
+        (_drop("entry"), f"{NOT_HELD}: the entry is missing"),
+        (_swap("entry"), NOT_HELD),
         (_swap("record"), "the records of PUBLIC are not in order"),
+        (lambda lines: _where(lines, "u17")["record"].update(version=7), "the records of PUBLIC are not in order"),
+        (lambda lines: _where(lines, "u17").update(newest=True), "the records of PUBLIC are not in order"),
+        (lambda lines: lines.append({"entry": {}}) or _level_down(lines), "the entries of PUBLIC are not in order"),
         (_swap("level"), "its levels are not in order"),
         (_drop("level"), "its levels are not in order"),
         (lambda lines: lines.insert(1, {"entry": {}}), "its levels are not in order"),
@@ -485,7 +516,7 @@ def test_a_backup_that_was_changed_is_refused_even_where_its_digest_fits(
 
 
 def _end_of(counts: dict[str, int]) -> dict[str, Any]:
-    return {"end": counts, "sha256": ""}
+    return {"end": counts, "keyed": False, "seal": ""}
 
 
 def test_what_follows_the_end_is_refused(pair: tuple[Scene, Scene]) -> None:
@@ -526,13 +557,39 @@ def test_p9_a_keyed_chain_is_restored_under_the_same_key_alone(tmp_path: Path, n
     path = back_up(source)
     for number, secret in enumerate((None, b"t" * 16)):
         target = Scene(_keyed(tmp_path / str(number), name, secret), tmp_path)
-        _refused(target, path, "does not hold: it was changed, or has another key")
+        _refused(target, path, "another (audit )?key")
         target.store.close()
     same = Scene(_keyed(tmp_path / "same", name, b"s" * 16), tmp_path)
     restore(same, path)
     assert state(same) == state(source)
     same.store.close()
     source.store.close()
+
+
+@pytest.mark.parametrize("name", ["inmemory", "sqlite"])
+def test_p9_a_plain_backup_is_not_restored_where_there_is_a_key(tmp_path: Path, name: str) -> None:
+    plain = Scene(_keyed(tmp_path / "a", name, None), tmp_path)
+    fill(plain)
+    path = back_up(plain)
+    keyed = Scene(_keyed(tmp_path / "b", name, b"s" * 16), tmp_path)
+    _refused(keyed, path, "it was made under another audit key, or under none")
+    keyed.store.close()
+    plain.store.close()
+
+
+def test_p9_a_chain_that_was_keyed_later_is_restored_as_it_was(tmp_path: Path) -> None:
+    plain = Scene(SqliteProvider(tmp_path / "a"), tmp_path)
+    fill(plain)
+    plain.store.close()
+    keyed = Scene(SqliteProvider(tmp_path / "a", secret=b"s" * 16), tmp_path, now=plain.now)
+    keyed.save("later", "x")
+    path = back_up(keyed)
+    target = Scene(SqliteProvider(tmp_path / "b", secret=b"s" * 16), tmp_path)
+    restore(target, path)
+    assert state(target) == state(keyed)
+    assert [verdict.keyed_from is None for verdict in target.store.owner(AGENT).verify()] == [True, True, True, False]
+    target.store.close()
+    keyed.store.close()
 
 
 def test_it_can_be_done_while_others_write(tmp_path: Path) -> None:

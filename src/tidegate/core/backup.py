@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from tidegate.core import files
 from tidegate.core.door import Door
+from tidegate.core.verify import verify
 from tidegate.domain import backup
 from tidegate.domain.audit import Entry
-from tidegate.domain.backup import DamagedBackupError, Placed, Reader, Session, Summary
+from tidegate.domain.backup import DamagedBackupError, Part, Reader, Seal, Session, Summary, Version
 from tidegate.domain.jsonlines import to_line
 from tidegate.domain.record import Kind, Record
 from tidegate.domain.text import analyse
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive, Compartment, Reading, SessionRow
+from tidegate.storage.base import Archive, Reading, SessionRow
 
 _LINE_BYTES_MAX = 1 << 30  # the longest content that any limit allows, and room to spare
 _PACK_LEVEL = 6
@@ -51,7 +51,7 @@ class Backup:
         if self._agent not in self._provider.agents():
             raise NotFound("agent: nothing is kept for it", argument="agent")
         counts = {"sessions": 0, "entries": 0, "versions": 0}
-        with files.writing(path, lambda new: self._verify(new, counts)) as file, _packed(file) as write:
+        with files.writing(path, lambda new: self._read_back(new, counts)) as file, self._packed(file) as write:
             write(backup.heading(self._agent, self._door.clock()))
             self._write_sessions(write, counts)
             self._write_levels(write, counts)
@@ -89,12 +89,12 @@ class Backup:
                 for entry in archive.entries():
                     write(backup.entry_line(entry))
                     counts["entries"] += 1
-                for record in _versions(archive):
-                    write(backup.record_line(record))
+                for version in _versions(archive):
+                    write(backup.version_line(version.record, newest=version.newest))
                     counts["versions"] += 1
                     self._progress("written", counts["versions"])
 
-    def _verify(self, new: Path, counts: Mapping[str, int]) -> None:
+    def _read_back(self, new: Path, counts: Mapping[str, int]) -> None:
         try:
             read = self._inspect(new).counts()
         except InvalidArgument as damage:
@@ -103,15 +103,27 @@ class Backup:
             raise StorageError("the backup does not hold what was written; none was made")
 
     def _inspect(self, path: Path) -> Summary:
-        reader = Reader(_unpacked(path), self._provider.audit_secret)
-        for number, _ in enumerate(_checked(reader), 1):
-            self._progress("checked", number)
+        """What a backup holds, once all of it is checked. Raises: InvalidArgument."""
+        reader = self._reader(path)
+        parts = _Parts(_checked(reader), self._progress)
+        for level in parts.levels():
+            verdict = verify(_Section(level, parts), self._provider.audit_secret, ())
+            if not verdict.holds:  # P9: what its digest cannot prove
+                where = f"the audit chain of {level} does not hold"
+                raise InvalidArgument(f"file: {where}: {verdict.problems[0].text}", argument="file")
         return reader.summary
+
+    @contextmanager
+    def _packed(self, file: IO[bytes]) -> Iterator[_Writer]:
+        with gzip.GzipFile("", "wb", _PACK_LEVEL, file, mtime=0) as packed:
+            yield _Writer(packed, self._provider.audit_secret)
+
+    def _reader(self, path: Path) -> Reader:
+        return Reader(_unpacked(path), self._provider.audit_secret)
 
     def _restore_sessions(self, path: Path) -> None:
         """P7, P10: as ended ones. What their clients have read since the backup was made, nobody knows any more."""
-        reader = Reader(_unpacked(path), self._provider.audit_secret)
-        sessions = [part for part in _checked(reader) if isinstance(part, Session)]
+        sessions = [part for part in _checked(self._reader(path)) if isinstance(part, Session)]
         if sessions:
             with self._provider.control.transaction():
                 for session in sessions:
@@ -129,20 +141,78 @@ class Backup:
             control.end(row.id)
 
     def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
+        with self._provider.writable_view(self._agent, Level.PUBLIC):
+            pass  # makes the compartments, empty
         with ExitStack() as together:
-            targets: dict[Level, Compartment] = {}
+            targets: dict[Level, Archive] = {}
             for level in Level:
-                own = together.enter_context(self._provider.writable_view(self._agent, level)).own
-                together.enter_context(own.transaction(durable=True))
-                if not _is_restored(own, heads[level]):
-                    targets[level] = own
-            reader = Reader(_unpacked(path), self._provider.audit_secret)
-            for number, part in enumerate(_checked(reader), 1):
-                if isinstance(part, Placed) and part.level in targets:
-                    _restore(targets[part.level], part.item)
-                self._progress("restored", number)
-            if reader.summary.heads != heads:
-                raise InvalidArgument("file: changed while it was read; nothing was restored", argument="file")
+                archive = together.enter_context(self._provider.archive(self._agent, level))
+                together.enter_context(archive.transaction(durable=True))
+                if not _is_restored(archive, heads[level]):
+                    targets[level] = archive
+            self._fill(path, targets, heads)
+
+    def _fill(self, path: Path, targets: Mapping[Level, Archive], heads: Mapping[Level, Entry | None]) -> None:
+        reader, target = self._reader(path), None
+        for number, part in enumerate(_checked(reader), 1):
+            if isinstance(part, Level):
+                target = targets.get(part)
+            elif target is not None and not isinstance(part, Session):
+                _adopt(target, part)
+            self._progress("restored", number)
+        if reader.summary.heads != heads:
+            raise InvalidArgument("file: changed while it was read; nothing was restored", argument="file")
+
+
+class _Parts:
+    """The parts of a backup, one after the other, level by level."""
+
+    def __init__(self, parts: Iterator[Part], progress: Callable[[str, int], object]) -> None:
+        self._parts = parts
+        self._progress = progress
+        self._number = 0
+        self._next = self._take()
+
+    def levels(self) -> Iterator[Level]:
+        """Each level, before what is in it. What was not read of the level before is passed over."""
+        while self._next is not None:
+            part, self._next = self._next, self._take()
+            if isinstance(part, Level):
+                yield part
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries that come next."""
+        while isinstance(self._next, Entry):
+            part, self._next = self._next, self._take()
+            yield part
+
+    def versions(self) -> Iterator[Record]:
+        """The versions that come next."""
+        while isinstance(self._next, Version):
+            part, self._next = self._next, self._take()
+            yield part.record
+
+    def _take(self) -> Part | None:
+        self._number += 1
+        self._progress("checked", self._number)
+        return next(self._parts, None)
+
+
+class _Section:
+    """One level of a backup, as `verify` reads it: the entries once, then the versions once."""
+
+    def __init__(self, level: Level, parts: _Parts) -> None:
+        self.level = level
+        self._parts = parts
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def entries(self, *, after: int = 0) -> Iterator[Entry]:
+        return self._parts.entries()
+
+    def every_version(self) -> Iterator[Record]:
+        return self._parts.versions()
 
 
 def _is_restored(compartment: Reading, head: Entry | None) -> bool:
@@ -156,44 +226,40 @@ def _is_restored(compartment: Reading, head: Entry | None) -> bool:
     return present == head
 
 
-def _restore(own: Compartment, item: Entry | Record) -> None:
-    """The chain comes out as it was, since each entry follows from those before it and the key; the index is anew."""
-    if isinstance(item, Entry):
-        own.append(item.event)
+def _adopt(archive: Archive, part: Entry | Version) -> None:
+    """The chain and the versions as they were; the index anew, from the text (P11)."""
+    if isinstance(part, Entry):
+        archive.adopt_entry(part)
         return
-    own.put(item, analyse(item.key, item.tags, item.content) if item.kind is Kind.MEMORY else None)
-    if item.deleted_at is not None:
-        own.bury(item.kind, item.key, item.deleted_at)
+    record = part.record
+    indexed = part.newest and record.live and record.kind is Kind.MEMORY
+    columns = analyse(record.key, record.tags, record.content) if indexed else None
+    archive.adopt_version(record, columns, newest=part.newest)
 
 
-def _versions(archive: Archive) -> Iterator[Record]:
-    """Every version, by kind, key and number. What a purge left behind of a key that is gone is left out."""
+def _versions(archive: Archive) -> Iterator[Version]:
+    """Every version, by kind, key and number."""
     for kind, key in sorted({(record.kind, record.key) for record in archive.every_version()}):
-        if archive.read(kind, key, chars_max=0) is not None:
-            yield from reversed(archive.versions(kind, key))
+        newest = archive.read(kind, key, chars_max=0)
+        for record in reversed(archive.versions(kind, key)):
+            yield Version(record, newest is not None and record.version == newest.version)
 
 
 class _Writer:
-    """Writes lines, and keeps their digest."""
+    """Writes lines, and keeps their seal."""
 
-    def __init__(self, file: gzip.GzipFile) -> None:
+    def __init__(self, file: gzip.GzipFile, secret: bytes | None) -> None:
         self._file = file
-        self._digest = hashlib.sha256()
+        self._seal = Seal(secret)
 
     def __call__(self, value: dict[str, Any]) -> None:
         line = to_line(value).encode() + b"\n"
-        self._digest.update(line)
+        self._seal.update(line)
         self._file.write(line)
 
     def end(self, counts: Mapping[str, int]) -> None:
         """The last line."""
-        self(backup.end_line(counts, self._digest.hexdigest()))
-
-
-@contextmanager
-def _packed(file: IO[bytes]) -> Iterator[_Writer]:
-    with gzip.GzipFile("", "wb", _PACK_LEVEL, file, mtime=0) as packed:
-        yield _Writer(packed)
+        self(backup.end_line(counts, self._seal))
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
@@ -205,7 +271,7 @@ def _unpacked(path: Path) -> Iterator[bytes]:
             raise DamagedBackupError("it is cut short or damaged") from None
 
 
-def _checked(reader: Reader) -> Iterator[Session | Placed]:
+def _checked(reader: Reader) -> Iterator[Part]:
     try:
         yield from reader
     except DamagedBackupError as damage:

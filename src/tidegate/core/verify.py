@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Protocol
 
 from tidegate.domain.anchor import Anchor
 from tidegate.domain.audit import GENESIS, Action, Entry, chain, commit
+from tidegate.domain.record import Record
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive
 
 _BEFORE_ALL = -(2**62)  # so that nothing put in before the first entry goes unseen
 PROBLEMS_MAX = 100
@@ -50,7 +52,17 @@ class Verdict:
         return not self.problems
 
 
-def verify(archive: Archive, secret: bytes | None, anchors: Sequence[Anchor]) -> Verdict:
+class Kept(Protocol):
+    """What a chain and its records can be read from: a compartment, or a backup of one. The entries are read first."""
+
+    level: Level
+
+    def snapshot(self) -> AbstractContextManager[None]: ...
+    def entries(self, *, after: int = 0) -> Iterator[Entry]: ...
+    def every_version(self) -> Iterator[Record]: ...
+
+
+def verify(archive: Kept, secret: bytes | None, anchors: Sequence[Anchor]) -> Verdict:
     """What the chain of one compartment proves, at one moment. anchors: of that compartment."""
     walk = _Walk(secret, {})
     for anchor in anchors:
@@ -113,13 +125,13 @@ class _Walk:
         return ""
 
     def _is_genuine(self, entry: Entry) -> bool:
-        if hmac.compare_digest(entry.hash, chain(entry.event, self.last, self.secret).hash):
+        if hmac.compare_digest(entry.hash.encode(), chain(entry.event, self.last, self.secret).hash.encode()):
             if self.secret and self.keyed_from is None:
                 self.keyed_from = entry.sequence
             return True
         # A chain that began before there was a key is plain up to there, and never again after it.
         plain = self.secret is not None and self.keyed_from is None
-        return plain and hmac.compare_digest(entry.hash, chain(entry.event, self.last, None).hash)
+        return plain and hmac.compare_digest(entry.hash.encode(), chain(entry.event, self.last, None).hash.encode())
 
     def _take(self, entry: Entry) -> None:
         self.last = entry
@@ -144,7 +156,7 @@ _CONTRADICTIONS = {
 }
 
 
-def _unexplained(archive: Archive, told: Mapping[bytes, tuple[int, _Fate]]) -> Iterator[Problem]:
+def _unexplained(archive: Kept, told: Mapping[bytes, tuple[int, _Fate]]) -> Iterator[Problem]:
     """No change without its entry: what is stored must be what the last entry about it says, and all of it there."""
     seen: set[bytes] = set()
     try:

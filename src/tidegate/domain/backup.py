@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tidegate.domain.audit import Action, Entry, Event, chain, commit
+from tidegate.domain.audit import Action, Entry, Event
 from tidegate.domain.jsonlines import NotJsonError, read_object
 from tidegate.domain.moment import NotATimeError, read_time, write_time
 from tidegate.domain.record import Kind, Origin, Record
@@ -40,11 +40,15 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """An entry of an audit chain, or a version of a record, and its level."""
+class Version:
+    """A version of a record. newest: it is the one under its key; the others were superseded."""
 
-    level: Level
-    item: Entry | Record
+    record: Record
+    newest: bool
+
+
+Part = Session | Level | Entry | Version
+"""A level stands before its entries and, after them, its versions."""
 
 
 @dataclass(slots=True)
@@ -80,9 +84,10 @@ def entry_line(entry: Entry) -> dict[str, Any]:
     return {"entry": {**fields, "previous": entry.previous, "hash": entry.hash}}
 
 
-def record_line(record: Record) -> dict[str, Any]:
+def version_line(record: Record, *, newest: bool) -> dict[str, Any]:
     times = {name: getattr(record, name) for name in ("created_at", "updated_at", "deleted_at")}
     return {
+        "newest": newest,
         "record": {
             "kind": record.kind,
             "key": record.key,
@@ -92,31 +97,43 @@ def record_line(record: Record) -> dict[str, Any]:
             "version": record.version,
             "nonce": record.nonce,
             **{name: time and write_time(time) for name, time in times.items()},
-        }
+        },
     }
 
 
-def end_line(counts: Mapping[str, int], digest: str) -> dict[str, Any]:
-    return {"end": dict(counts), "sha256": digest}
+def end_line(counts: Mapping[str, int], seal: Seal) -> dict[str, Any]:
+    return {"end": dict(counts), "keyed": seal.keyed, "seal": seal.hexdigest()}
+
+
+class Seal:
+    """A digest of all lines before the end; keyed, where the audit chains are, so that it cannot be made anew."""
+
+    def __init__(self, secret: bytes | None) -> None:
+        self.keyed = secret is not None
+        self._digest = hashlib.sha256() if secret is None else hmac.new(secret, digestmod=hashlib.sha256)
+
+    def update(self, line: bytes) -> None:
+        self._digest.update(line)
+
+    def hexdigest(self) -> str:
+        return self._digest.hexdigest()
 
 
 class Reader:
-    """Reads the lines of a backup, and believes none of them: each is checked against those before it.
+    """Reads the lines of a backup, and believes none of them: form, order, counts and digest are checked here.
 
-    secret: what the chains are keyed with. Iterate to the end: only then is the last of it checked.
-    Raises: DamagedBackupError.
+    Iterate to the end: only then is the last of it checked. That the chains hold, and tell of the versions, is for
+    `verify` to say, since whoever changes the file can make a digest without a key anew. Raises: DamagedBackupError.
     """
 
     def __init__(self, lines: Iterable[bytes], secret: bytes | None) -> None:
         self.summary = Summary()
         self._lines = lines
-        self._secret = secret
-        self._digest = hashlib.sha256()
+        self._seal = Seal(secret)
         self._level: Level | None = None
-        self._commitments: set[str] = set()
-        self._previous: tuple[str, str, int] | None = None
+        self._last: Version | None = None
 
-    def __iter__(self) -> Iterator[Session | Placed]:
+    def __iter__(self) -> Iterator[Part]:
         ended = False
         for number, line in enumerate(self._lines, 1):
             if ended:
@@ -127,27 +144,24 @@ class Reader:
             except (NotJsonError, NotATimeError, UnicodeDecodeError, KeyError, TypeError, ValueError):
                 raise DamagedBackupError(f"line {number} is not one of a backup") from None
             ended = "end" in value
-            self._digest.update(line)
+            self._seal.update(line)
             if part is not None:
                 yield part
         if not ended:
             raise DamagedBackupError("its end is missing")
 
-    def _part(self, number: int, value: dict[str, Any]) -> Session | Placed | None:
-        if number == 1:
-            self._begin(value)
-        elif "session" in value and self._level is None:
+    def _part(self, number: int, value: dict[str, Any]) -> Part | None:
+        if number == 1 or "end" in value:
+            (self._begin if number == 1 else self._end)(value)
+            return None
+        if "level" in value:
+            return self._enter(_level(value["level"]))
+        if "session" in value and self._level is None:
             self.summary.sessions += 1
             return _session(value["session"])
-        elif "level" in value:
-            self._enter(_level(value["level"]))
-        elif "entry" in value and self._previous is None:
-            return self._entry(value["entry"])
-        elif "record" in value:
-            return self._record(value["record"])
-        else:
-            self._end(value)
-        return None
+        if self._level is None:
+            raise DamagedBackupError("its levels are not in order")
+        return self._entry(value["entry"]) if "entry" in value else self._version(value, self._level)
 
     def _begin(self, value: Mapping[str, Any]) -> None:
         if value.get("format") != FORMAT:
@@ -156,49 +170,45 @@ class Reader:
             raise DamagedBackupError("it was written by a newer version of Tidegate")
         self.summary.agent = _text(value["agent"])
 
-    def _enter(self, level: Level) -> None:
+    def _enter(self, level: Level) -> Level:
         if level != len(self.summary.heads):
             raise DamagedBackupError("its levels are not in order")
-        self._level = level
-        self._commitments, self._previous = set(), None
+        self._level, self._last = level, None
         self.summary.heads[level] = None
+        return level
 
-    def _entry(self, fields: Mapping[str, Any]) -> Placed:
-        level = self._here()
+    def _entry(self, fields: Mapping[str, Any]) -> Entry:
+        level = self._level
+        if self._last is not None or level is None:
+            raise DamagedBackupError(f"the entries of {level} are not in order")
         entry = _entry(fields)
-        expected = chain(entry.event, self.summary.heads[level], self._secret)
-        # P9: what the digest of the file cannot prove, since whoever changes the one can make the other anew.
-        if entry.event.action is Action.UNKNOWN or not hmac.compare_digest(
-            repr(entry).encode(), repr(expected).encode()
-        ):
-            raise DamagedBackupError(f"the audit chain of {level} does not hold: it was changed, or has another key")
         self.summary.heads[level] = entry
         self.summary.entries += 1
-        self._commitments.add(entry.event.commitment)
-        return Placed(level, entry)
+        return entry
 
-    def _record(self, fields: Mapping[str, Any]) -> Placed:
-        level = self._here()
-        record = _record(fields, self.summary.agent, level)
-        place = (str(record.kind), record.key, record.version)
-        if self._previous is not None and place <= self._previous:
+    def _version(self, value: Mapping[str, Any], level: Level) -> Version:
+        version = Version(_record(value["record"], self.summary.agent, level), value["newest"] is True)
+        if self._last is not None and not _follows(version, self._last):
             raise DamagedBackupError(f"the records of {level} are not in order")
-        if commit(record.nonce, record.key, record.content, record.tags) not in self._commitments:
-            raise DamagedBackupError(f"a record of {level} is not the one that its audit chain knows")
-        self._previous = place
+        self._last = version
         self.summary.versions += 1
-        return Placed(level, record)
+        return version
 
     def _end(self, value: Mapping[str, Any]) -> None:
         if len(self.summary.heads) != len(Level) or value["end"] != self.summary.counts():
             raise DamagedBackupError("something of it is missing")
-        if value["sha256"] != self._digest.hexdigest():
-            raise DamagedBackupError("it was changed")
+        if value["keyed"] is not self._seal.keyed:
+            raise DamagedBackupError("it was made under another audit key, or under none")
+        if not hmac.compare_digest(_text(value["seal"]).encode(), self._seal.hexdigest().encode()):
+            raise DamagedBackupError("it was changed, or made under another audit key")
 
-    def _here(self) -> Level:
-        if self._level is None:
-            raise DamagedBackupError("its levels are not in order")
-        return self._level
+
+def _follows(version: Version, last: Version) -> bool:
+    """By kind, key and number, each once; nothing under a key comes after the newest."""
+    (key, number), (last_key, last_number) = (
+        ((str(each.record.kind), each.record.key), each.record.version) for each in (version, last)
+    )
+    return key > last_key or (key == last_key and number > last_number and not last.newest)
 
 
 def _session(fields: Mapping[str, Any]) -> Session:

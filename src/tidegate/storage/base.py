@@ -145,6 +145,17 @@ class Archive(Compartment):
         """Really remove a dead version, and return it; None when there is no such dead version."""
 
     @abstractmethod
+    def adopt_entry(self, entry: Entry) -> None:
+        """Take in an entry of a backup as it is: its place and its hash are those that it had."""
+
+    @abstractmethod
+    def adopt_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
+        """Take in a version of a backup as it is, live, deleted or superseded. newest: it is the one under its key.
+
+        columns: to index it under; of live memories only.
+        """
+
+    @abstractmethod
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
         """Live memories by the time of their last save, oldest first; with `tag`, those that carry it."""
 

@@ -175,6 +175,18 @@ class InMemoryCompartment(_Transactional, Archive):
         self._remove(self._records, name[:2])
         return record
 
+    def adopt_entry(self, entry: Entry) -> None:
+        self._set(self._entries, entry.sequence, entry)
+
+    def adopt_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
+        own = replace(record, agent=self.agent, level=self.level)
+        if newest:
+            self._set(self._records, (own.kind, own.key), own)
+        else:
+            self._set(self._versions, (own.kind, own.key, own.version), own)
+        if columns is not None:
+            self._set(self._columns, own.key, columns)
+
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
         live = (record for (kind, _), record in self._records.items() if kind is Kind.MEMORY and record.live)
         carrying = (record for record in live if tag is None or tag in record.tags)

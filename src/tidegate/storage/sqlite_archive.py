@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import datetime
 
+from tidegate.domain.audit import Entry
 from tidegate.domain.record import Kind, Record
 from tidegate.domain.text import ANALYSIS_VERSION, Columns
 from tidegate.storage.base import Archive, VersionId
@@ -57,6 +59,12 @@ _TO_INDEX = """
 SELECT id FROM records WHERE kind = 'memory' AND key = ? AND version = ? AND level = ? AND deleted_at IS NULL
 AND NOT EXISTS (SELECT 1 FROM terms_docsize WHERE terms_docsize.id = records.id)
 """
+_ADOPT_VERSION = """
+INSERT INTO versions (kind, key, version, level, content, tags, origin, nonce, created_at, updated_at, deleted_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_HIDE = "UPDATE records SET deleted_at = ? WHERE kind = ? AND key = ?"
+_UNTAG = "DELETE FROM tags WHERE kind = ? AND tag = ? AND key = ?"
 _SET_LENGTHS = "UPDATE records SET key_terms = ?, tags_terms = ?, content_terms = ? WHERE id = ?"
 
 
@@ -84,6 +92,22 @@ class SqliteArchive(SqliteCompartment, Archive):
             if removed:
                 return self._record(version.kind, removed[0])
         return None
+
+    def adopt_entry(self, entry: Entry) -> None:
+        self._enter(entry)
+
+    def adopt_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
+        if newest:
+            self.put(record, columns)
+            if record.deleted_at is not None:
+                self._db.executemany(_UNTAG, [(record.kind, tag, record.key) for tag in record.tags])
+                self._db.execute(_HIDE, (stamp(record.deleted_at), record.kind, record.key))
+            return
+        version = (record.version, self.level.name, record.content, json.dumps(record.tags, ensure_ascii=False))
+        times = (stamp(record.created_at), stamp(record.updated_at))
+        deleted_at = None if record.deleted_at is None else stamp(record.deleted_at)
+        fields = (*version, record.origin, record.nonce, *times, deleted_at)
+        self._db.execute(_ADOPT_VERSION, (record.kind, record.key, *fields))
 
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
         if tag is None:

@@ -220,7 +220,10 @@ class SqliteCompartment(Compartment):
         self._db.execute(_BURY, (stamp(deleted_at), row))
 
     def append(self, event: Event) -> None:
-        entry = chain(event, self.last_entry(), self._secret)
+        self._enter(chain(event, self.last_entry(), self._secret))
+
+    def _enter(self, entry: Entry) -> None:
+        event = entry.event
         fields = (event.session, event.action, event.detail, event.commitment, entry.previous, entry.hash)
         self._db.execute(_APPEND, (entry.sequence, stamp(event.at), *fields))
 
