@@ -399,7 +399,7 @@ def test_an_index_that_agrees_with_itself_and_not_with_the_memories_is_found_and
         from tidegate.domain.text import analyse
 
         with archive.transaction():
-            for record in archive.unindexed(limit=99):
+            for record in archive.unindexed(after="", limit=99):
                 archive.index(record, analyse(record.key, record.tags, "other text"))
             archive.settle_index()
     finding = only(made)

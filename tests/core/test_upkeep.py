@@ -104,6 +104,18 @@ def test_what_is_saved_and_deleted_while_the_index_is_made_is_in_it_rightly(scen
     assert state(scene) == made
 
 
+def test_an_index_that_another_process_begins_anew_meanwhile_is_not_called_whole(scene: Scene) -> None:
+    turns = iter([False, True])
+
+    def begin_anew(_: str) -> None:
+        if next(turns, False):
+            start_anew(scene)
+
+    before = state(scene)
+    assert scene.store.owner(AGENT).reindex(PUBLIC, progress=begin_anew) == 5
+    assert state(scene) == before
+
+
 def test_an_interrupted_reindex_goes_on_at_the_next_calls(scene: Scene) -> None:
     def interrupt(_: str) -> None:
         raise KeyboardInterrupt
@@ -170,7 +182,7 @@ def test_m07_only_one_of_two_processes_begins_the_index_anew(home: Path, monkeyp
             answers = iter([False, True])  # the other process began between the look and the lock
             monkeypatch.setattr(type(archive), "index_started", lambda _: next(answers))
             monkeypatch.setattr(type(archive), "clear_index", lambda _: pytest.fail("begun twice"))
-            assert upkeep.index_step(archive)
+            assert upkeep.index_step(archive) is None
 
 
 def test_m07_rows_lost_from_the_index_come_back_with_a_reindex(home: Path) -> None:

@@ -356,10 +356,10 @@ class Conformance:
         with provider.archive("a", Level.PUBLIC) as archive, archive.transaction():
             archive.clear_index()
             assert archive.index_started()
-            for record in archive.unindexed(limit=10):
+            for record in archive.unindexed(after="", limit=10):
                 archive.index(record, columns_of(record))
             archive.settle_index()
-            assert archive.unindexed(limit=10) == []
+            assert archive.unindexed(after="", limit=10) == []
         with reading(provider) as seen:
             after = (seen.statistics(), dict(seen.frequencies(["apple", "red", "t"])), sorted(hits(seen, ["apple"])))
             assert after == before

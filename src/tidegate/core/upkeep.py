@@ -35,7 +35,7 @@ class Upkeep(Views):
         self._provider = provider
         self._expiry = expiry
         self._clock = clock
-        self._indexed: set[tuple[str, Level]] = set()
+        self._indexed: dict[tuple[str, Level], str | None] = {}
         self._swept: dict[tuple[str, Level], datetime] = {}
 
     @contextmanager
@@ -62,15 +62,16 @@ class Upkeep(Views):
 
     def _tend_index(self, agent: str, taint: Level) -> None:
         """One step towards a whole index, if it is not; looked at once, and then until it is whole."""
-        if (agent, taint) in self._indexed:
+        after = self._indexed.get((agent, taint), "")
+        if after is None:
             return
         with self._provider.view(agent, taint) as view:
             whole = view.visible[0].index_whole()
+        following = None
         if not whole:
             with self._provider.archive(agent, taint) as archive:
-                whole = index_step(archive)
-        if whole:
-            self._indexed.add((agent, taint))
+                following = index_step(archive, after)
+        self._indexed[agent, taint] = following
 
     def _sweep(self, agent: str, taint: Level) -> None:
         now = self._clock()
@@ -81,29 +82,36 @@ class Upkeep(Views):
                 self._swept[agent, taint] = now + SWEEP_INTERVAL
 
 
-def index_step(archive: Archive) -> bool:
-    """Index some memories that the index lacks, after an empty start if it is of another analysis; True once whole."""
+def index_step(archive: Archive, after: str = "") -> str | None:
+    """Index some memories that the index lacks, by key; the key to go on after, or None once the index is whole.
+
+    An index of another analysis is begun anew.
+    """
     if not archive.index_started():
         with archive.transaction():
             if not archive.index_started():  # another process may have been first
                 archive.clear_index()
-    lacking = archive.unindexed(limit=INDEX_STEP)
+    lacking = archive.unindexed(after=after, limit=INDEX_STEP)
     analysed = [(record, analyse(record.key, record.tags, record.content)) for record in lacking]
     with archive.transaction():
         for record, columns in analysed:
             archive.index(record, columns)
-        whole = not archive.unindexed(limit=1)
-        if whole:
-            archive.settle_index()
-    return whole
+        if len(lacking) == INDEX_STEP:
+            return lacking[-1].key
+        if archive.unindexed(after="", limit=1):  # begun anew meanwhile
+            return ""
+        archive.settle_index()
+    return None
 
 
 def rebuild_index(archive: Archive, now: datetime, progress: Callable[[str], object]) -> int:
     """Make the index anew, in steps, as an act of the owner; how many memories. Interrupted, it goes on by itself."""
     with archive.transaction():
         archive.clear_index()
-    while not index_step(archive):
+    after = index_step(archive)
+    while after is not None:
         progress(f"{archive.level}: {archive.statistics().documents} memories indexed")
+        after = index_step(archive, after)
     documents = archive.statistics().documents
     with archive.transaction():
         archive.append(Event(now, "", Action.REINDEX, f"{documents} memories"))

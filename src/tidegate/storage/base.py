@@ -168,8 +168,8 @@ class Archive(Compartment):
         """Whether the index was made, or is being made, with the present text analysis."""
 
     @abstractmethod
-    def unindexed(self, *, limit: int) -> list[Record]:
-        """Live memories that the index does not hold."""
+    def unindexed(self, *, after: str, limit: int) -> list[Record]:
+        """Live memories that the index does not hold, with keys after `after`, by key."""
 
     @abstractmethod
     def index(self, record: Record, columns: Columns) -> None:

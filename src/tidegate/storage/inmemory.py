@@ -204,9 +204,10 @@ class InMemoryCompartment(_Transactional, Archive):
         self._set(self._analysis, "started", ANALYSIS_VERSION)
         self._set(self._analysis, "whole", 0)
 
-    def unindexed(self, *, limit: int) -> list[Record]:
+    def unindexed(self, *, after: str, limit: int) -> list[Record]:
         live = (record for (kind, _), record in self._records.items() if kind is Kind.MEMORY and record.live)
-        return list(itertools.islice((record for record in live if record.key not in self._columns), limit))
+        lacking = (record for record in live if record.key not in self._columns and record.key > after)
+        return sorted(lacking, key=lambda record: record.key)[:limit]
 
     def index(self, record: Record, columns: Columns) -> None:
         present = self._records.get((record.kind, record.key))

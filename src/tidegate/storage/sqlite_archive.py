@@ -52,8 +52,8 @@ SELECT {_VERSION} FROM tags CROSS JOIN records USING (kind, key)
 WHERE kind = 'memory' AND tag = ? AND level = ? AND deleted_at IS NULL ORDER BY updated_at, key LIMIT ?
 """
 _UNINDEXED = f"""
-SELECT {_VERSION} FROM records WHERE kind = 'memory' AND level = ? AND deleted_at IS NULL
-AND NOT EXISTS (SELECT 1 FROM terms_docsize WHERE terms_docsize.id = records.id) ORDER BY id LIMIT ?
+SELECT {_VERSION} FROM records WHERE kind = 'memory' AND key > ? AND level = ? AND deleted_at IS NULL
+AND NOT EXISTS (SELECT 1 FROM terms_docsize WHERE terms_docsize.id = records.id) ORDER BY key LIMIT ?
 """
 _TO_INDEX = """
 SELECT id FROM records WHERE kind = 'memory' AND key = ? AND version = ? AND level = ? AND deleted_at IS NULL
@@ -126,8 +126,9 @@ class SqliteArchive(SqliteCompartment, Archive):
         self._db.execute("INSERT INTO statistics VALUES (0, 0, 0, 0)")
         self._db.execute("UPDATE compartment SET analysis = ?", (-ANALYSIS_VERSION,))
 
-    def unindexed(self, *, limit: int) -> list[Record]:
-        return [self._record(Kind.MEMORY, row) for row in self._db.execute(_UNINDEXED, (self.level.name, limit))]
+    def unindexed(self, *, after: str, limit: int) -> list[Record]:
+        rows = self._db.execute(_UNINDEXED, (after, self.level.name, limit))
+        return [self._record(Kind.MEMORY, row) for row in rows]
 
     def index(self, record: Record, columns: Columns) -> None:
         lengths = lengths_of(columns)
