@@ -75,3 +75,7 @@ def test_an_item_of_a_graph_that_is_no_object_is_refused() -> None:
     assert list(read_graph({"entities": [3], "relations": None})) == [
         Unread("entity 1", "is neither an entity nor a relation")
     ]
+
+
+def test_what_is_no_graph_is_refused() -> None:
+    assert list(read_graph([ADA])) == [Unread("file", "holds neither entities nor relations")]

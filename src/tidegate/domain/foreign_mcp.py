@@ -33,9 +33,12 @@ def read_lines(lines: Iterable[Line]) -> Iterator[Found | Unread]:
     yield from _memories(nodes)
 
 
-def read_graph(graph: Mapping[str, object]) -> Iterator[Found | Unread]:
+def read_graph(graph: object) -> Iterator[Found | Unread]:
     """The memories of one object with lists of entities and relations."""
     nodes: dict[str, _Node] = {}
+    if not isinstance(graph, dict):
+        yield Unread("file", "holds neither entities nor relations")
+        return
     for kind, name in (("entity", "entities"), ("relation", "relations")):
         items = graph.get(name)
         for number, item in enumerate(items if isinstance(items, list) else (), 1):
