@@ -9,12 +9,12 @@ from dataclasses import replace
 from tidegate.domain.segment import Kind, is_unspaced
 from tidegate.domain.text import Query, Word
 
-VOCABULARY_MAX = 4_000
+VOCABULARY_MAX = 2_000
 """How many terms of a range are looked at, in code point order."""
 
 _CHARS_MIN = 4  # shorter words have too many neighbours
 _TWO_ERRORS_CHARS_MIN = 8
-_SUGGESTIONS_MAX = 8
+_SUGGESTIONS_MAX = 16
 _WEIGHT = 0.8
 
 
@@ -42,7 +42,7 @@ def ranges(word: Word) -> list[tuple[str, str]]:
 
 
 def closest(word: Word, vocabulary: Iterable[str]) -> tuple[str, ...]:
-    """The terms with the fewest errors, at most eight, in code point order.
+    """The terms with the fewest errors, at most sixteen, in code point order.
 
     vocabulary: terms of the ranges. One letter left out, put in, changed or swapped with its neighbour is an
     error; words of eight letters may have two.
