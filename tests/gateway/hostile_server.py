@@ -166,6 +166,10 @@ def main() -> None:
     while (message := hear()) is not None:
         number, params = message.get("id"), message.get("params", {})
         match message["method"]:
+            case "initialize" if HOW == "errs-at-start":
+                say({"id": number, "error": {"code": -32603, "message": CANARY}})
+            case "tools/list" if HOW == "errs-at-list":
+                say({"id": number, "error": {"code": -32603, "message": CANARY}})
             case "initialize":
                 server = {"name": "hostile", "version": "1"}
                 say(

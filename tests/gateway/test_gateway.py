@@ -389,6 +389,15 @@ def test_p17_a_failure_of_the_store_is_no_yes(
     assert fake.acts == []
 
 
+def test_p17_a_tool_that_nobody_knows_is_refused_even_by_a_policy_that_says_yes(
+    gateway: Gateway, fake: Fake, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store.sessions, "dispatch", lambda *_: PUBLIC)
+    with pytest.raises(Refused, match=r"^unknown tool$"):
+        call(gateway, "nobody__knows")
+    assert fake.acts == []
+
+
 def test_each_result_has_a_nonce_of_its_own(store: Store, session: Session, pins: Pins, fake: Fake) -> None:
     gateway = Gateway(store, session, SERVERS, pins, connect=fake.open)
     nonces = {call(gateway, "web__echo").split("<data ")[1].split(">")[0] for _ in range(3)}

@@ -77,6 +77,8 @@ def test_a_server_that_behaves_is_called(echo: Callable[..., Result]) -> None:
         ("endless-line", f"sent a message of more than {LINE_BYTES_MAX} bytes"),
         ("floods", f"sent more than {CALL_MESSAGES_MAX} messages"),
         ("floods-bytes", f"sent more than {CALL_BYTES_MAX} bytes"),
+        ("errs-at-start", "does not want to be connected"),
+        ("errs-at-list", "does not say which tools it has"),
         ("no-result", "sent what is no answer by the protocol"),
         ("names-twice", "names a tool twice, or more than 500 tools"),
         ("many-tools", "names a tool twice, or more than 500 tools"),
@@ -172,7 +174,9 @@ def test_p14_progress_log_messages_and_unasked_answers_are_dropped(
     assert CANARY not in result.text + shown.out + shown.err + caplog.text
 
 
-@pytest.mark.parametrize("how", ["garbage", "no-result", "errs", "wants-input", "malformed-list"])
+@pytest.mark.parametrize(
+    "how", ["garbage", "no-result", "errs", "errs-at-start", "errs-at-list", "wants-input", "malformed-list"]
+)
 def test_p12_nothing_that_a_server_sends_reaches_a_log(
     echo: Callable[..., Result], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, how: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -103,13 +104,14 @@ def test_trust_asks_at_a_terminal(
 ) -> None:
     asked: list[str] = []
 
-    def agree(name: str) -> bool:
-        asked.append(name)
+    def agree(text: str, **_: object) -> bool:
+        asked.append(text)
         return answer
 
-    monkeypatch.setattr(cli_tools, "_agreed", agree)
+    monkeypatch.setattr("click.confirm", agree)
+    monkeypatch.setattr(cli_tools, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     assert cli("tools", "trust", "hostile").code == code
-    assert asked == ["hostile"]
+    assert asked == ["Trust the tools of hostile as they are now?"]
     assert bool(Pins(configured).of("hostile")) is answer
 
 

@@ -27,7 +27,7 @@ from tidegate.gateway.results import Reply
 T = TypeVar("T")
 
 # P12: the libraries log what servers send, contents included.
-for _name in ("mcp", "client", "fastmcp"):
+for _name in ("mcp", "client", "fastmcp.client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 
@@ -72,14 +72,19 @@ class McpConnection:
         connection = cls(server)
         try:
             await connection._during(check, connection._enter())
-        except BaseException:
+        except BaseException as error:
             await asyncio.shield(asyncio.ensure_future(connection.close()))
+            if isinstance(error, MCPError):
+                raise CutOffError("does not want to be connected") from None
             raise
         return connection
 
     async def definitions(self, check: wire.Check) -> Definitions:
         """The tools as the server defines them now. Raises: CutOffError, Refused."""
-        return await self._during(check, self._list())
+        try:
+            return await self._during(check, self._list())
+        except MCPError:
+            raise CutOffError("does not say which tools it has") from None
 
     async def call(self, check: wire.Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
         """What the server answers, an error of its own included. Raises: CutOffError, Refused."""
@@ -123,7 +128,8 @@ class McpConnection:
                     await asyncio.wait(either, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     await _ended(task)
-                if self._guard.broken.done():
+                answered = not task.cancelled() and task.exception() is None
+                if self._guard.broken.done() and not answered:
                     raise self._guard.broken.result()
                 if task.cancelled():
                     raise CutOffError(f"did not answer within {self._seconds} seconds")

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 
 from tidegate.config_servers import Server
 from tidegate.core.session import Session
@@ -91,7 +91,7 @@ class Gateway:
         """
         offer = (await self._hop(offers, self._servers.values(), self._pins)).get(name)
         if offer is None:
-            raise await self._refusal("tool", None, Pin.UNKNOWN)  # its name is the model's own text (P12)
+            await self._refuse("tool", None, Pin.UNKNOWN)  # its name is the model's own text (P12)
         _check_arguments(arguments or {})
         try:
             async with self._turns[offer.server.name]:
@@ -121,7 +121,7 @@ class Gateway:
             connection, found = await self._ready(offer.server, check)
             pin = verdict(offer.definition.name, self._pins.of(offer.server.name), found)
             if pin is not Pin.TRUSTED:
-                raise await self._refusal(offer.name, offer.classification, pin)
+                await self._refuse(offer.name, offer.classification, pin)
             reply = await connection.call(check, offer.definition.name, arguments)
             result = outside(offer.name, reply, self._ids())
         except CutOffError as error:
@@ -137,13 +137,10 @@ class Gateway:
     async def _dispatch(self, tool: str, classification: Classification | None, pin: Pin) -> Level:
         return await self._hop(self._sessions.dispatch, self._session, tool, classification, pin)
 
-    async def _refusal(self, tool: str, classification: Classification | None, pin: Pin) -> Refused:
-        """What the policy says to this pin, entered in the audit."""
-        try:
-            await self._dispatch(tool, classification, pin)
-        except Refused as refused:
-            return refused
-        return Refused("unknown tool", rule="P17")
+    async def _refuse(self, tool: str, classification: Classification | None, pin: Pin) -> NoReturn:
+        """What the policy says to a pin that is not trusted, entered in the audit. Never yes (P17)."""
+        await self._dispatch(tool, classification, pin)
+        raise Refused("unknown tool", rule="P17")
 
     def _check(self, offer: Offer, granted: Level, settled: bool) -> None:
         """P4: once more, right before a message goes to the server."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from typing import cast
 
 import httpx2
 
@@ -35,8 +36,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
             return httpx2.Response(405, request=request)
         response = await self._inner.handle_async_request(request)
         response.headers.pop("Content-Encoding", None)  # unpacked, it could be any size
-        if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Counted(response.stream, self._count)
+        response.stream = _Counted(cast(httpx2.AsyncByteStream, response.stream), self._count)
         return response
 
     async def aclose(self) -> None:

@@ -17,10 +17,7 @@ STOP_SECONDS = 1.0
 """How long a server may take to end after its input ended, and once more after it was told to."""
 
 # What programs need to run at all. Nothing of Tidegate's, and no secret of the user's.
-_INHERITED = (
-    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
-    *("APPDATA", "COMSPEC", "LOCALAPPDATA", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
-)
+_INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 
 class Process:
@@ -78,7 +75,7 @@ class Process:
             await self._ends()
         finally:
             # All of the group, also when the server itself is gone: it may have left children.
-            self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+            self._signal(signal.SIGKILL)
             await self._ends()
             _close(self._process)
             _remove(self._folder)
@@ -92,17 +89,13 @@ class Process:
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, number)
-            elif self._process.returncode is None:
-                self._process.send_signal(number)
+            os.killpg(self._process.pid, number)
 
 
 def _close(process: asyncio.subprocess.Process) -> None:
     # The transport has no public name; left open, it would hold the pipes of a child that outlives the server.
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()
+    transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]
+    transport.close()
 
 
 def _remove(folder: str | None) -> None:
