@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from apsw.unicode import grapheme_iter
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.domain.excerpt import LOOK_AHEAD, AnswerSize, excerpt
@@ -53,6 +53,7 @@ pieces = st.sampled_from(
 )
 
 
+@settings(max_examples=25)
 @given(st.lists(pieces, min_size=150, max_size=600).map("".join))
 def test_an_excerpt_is_the_longest_run_of_whole_graphemes_that_fits(content: str) -> None:
     short, truncated = excerpt(content)
@@ -65,6 +66,7 @@ def test_an_excerpt_is_the_longest_run_of_whole_graphemes_that_fits(content: str
     assert (short, truncated) == (expected, expected != content)
 
 
+@settings(max_examples=25)
 @given(st.lists(pieces, min_size=400, max_size=700).map("".join))
 def test_the_first_code_points_are_enough_to_make_an_excerpt(content: str) -> None:
     assert excerpt(content[:LOOK_AHEAD]) == excerpt(content)

@@ -120,17 +120,28 @@ class Disk:
         self._safe.pop(path, None)
         self._loose.pop(path, None)
 
-    def lose_power(self, into: Path, chance: random.Random, survives: float) -> None:
-        """Make a home of what is safe, and of each loose write with the chance that it survives."""
-        for path in {*self._safe, *self._loose}:
-            content = bytearray(self._safe.get(path, b""))
-            for offset, data in self._loose[path]:
-                if chance.random() < survives:
-                    _apply(content, offset, data)
-            if path in self._safe or content:
-                target = into / path.relative_to(self._home)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
+    def after_loss_of_power(self, chance: random.Random, survives: float) -> dict[str, bytes]:
+        """What is there when power comes back: all that is safe, and each loose write with that chance."""
+        return {
+            str(path.relative_to(self._home)): bytes(content)
+            for path in {*self._safe, *self._loose}
+            if (content := self._settled(path, chance, survives)) or path in self._safe
+        }
+
+    def _settled(self, path: Path, chance: random.Random, survives: float) -> bytearray:
+        content = bytearray(self._safe.get(path, b""))
+        for offset, data in self._loose[path]:
+            if chance.random() < survives:
+                _apply(content, offset, data)
+        return content
+
+
+def write(path: Path, data: bytes | bytearray) -> None:
+    """Lay a file out as the program makes them: nobody else's to read."""
+    for folder in reversed([path.parent, *path.parent.parents]):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    path.write_bytes(data)
+    path.chmod(0o600)
 
 
 def _apply(content: bytearray, offset: int, data: bytes | None) -> None:

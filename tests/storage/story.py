@@ -9,7 +9,8 @@ from pathlib import Path
 from tests.storage.scene import opened
 from tests.storage.soundness import unsound
 
-from tidegate.core.store import Store
+from tidegate.core.doctor import Doctor
+from tidegate.core.store import Store, utc_now
 from tidegate.domain.audit import Action, Entry
 from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.levels import Level
@@ -88,7 +89,12 @@ def wrong(home: Path, done: list[Step], *, power: bool = False) -> list[str]:
 
     power: after a loss of power, saves may be missing, whole ones at a time; taints and their entries may not.
     """
-    return [*unsound(home), *_wrong_sessions(home, done), *(() if power else _wrong_memories(home, done))]
+    found = [*unsound(home), *_wrong_sessions(home, done), *(() if power else _wrong_memories(home, done))]
+    return found + [f"doctor: {each}" for each in Doctor(home, utc_now, repair=False, progress=_quietly).examine()]
+
+
+def _quietly(_: str) -> None:
+    pass
 
 
 def _wrong_memories(home: Path, done: list[Step]) -> Iterator[str]:

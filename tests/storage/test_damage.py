@@ -70,13 +70,21 @@ DAMAGES = [
 Damage = Callable[[Path], None]
 
 
-@pytest.fixture
-def made(home: Path) -> Path:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with enough at every level to fill some pages."""
+    home = tmp_path_factory.mktemp("whole") / "home"
     with opened(home) as store:
         for level in Level:
             memory = store.session("assistant", level.name, level).memory
             memory.save_many([(f"k{number}", f"apple {level.name} {'word ' * 200}", ["t"]) for number in range(20)])
+    return home
+
+
+@pytest.fixture
+def made(whole: Path, home: Path) -> Path:
+    """A copy of it, to be damaged."""
+    shutil.copytree(whole, home)
     return home
 
 

@@ -12,7 +12,7 @@ from random import Random
 import apsw
 import pytest
 from tests.storage.conftest import SHARED
-from tests.storage.faulty import Disk, FaultyFiles, faulty_files
+from tests.storage.faulty import Disk, FaultyFiles, faulty_files, write
 from tests.storage.scene import DEEP, START, bytes_of, database, opened
 from tests.storage.soundness import unsound
 from tests.storage.story import STEPS, Step, acknowledged, goes_on, prepare, tell, wrong
@@ -29,7 +29,7 @@ ORDERS = [
     *((operation, "ioerr") for operation in ("sync", "truncate", "lock", "open", "delete", "read")),
     ("lock", "busy"),
 ]
-STRIDES = {"write": 2, "read": 4}
+STRIDES = {"write": 4, "read": 7}
 """Of the most frequent operations every so many fail in the usual run, and all in the deep one."""
 
 
@@ -132,13 +132,13 @@ def test_a_kill_at_any_write_or_sync_loses_nothing_and_the_next_start_works(prep
     copy(prepared, home)
     done: list[Step] = []
     with faulty_files() as files:
-        deaths = Deaths(files, home, stride=1 if DEEP else 2)
+        deaths = Deaths(files, home, stride=1 if DEEP else 4)
         with opened(home, prefix="later") as store:
             for step in STEPS:
                 step(store)
                 done.append(step)
                 deaths.acknowledged = list(done)
-    assert len(deaths.all) > (100 if DEEP else 50)
+    assert len(deaths.all) > (100 if DEEP else 25)
     for name, killed, acknowledged_by_then in deaths.all:
         lay_out(killed, home)
         assert (name, wrong(home, acknowledged_by_then), goes_on(home)) == (name, [], True)
@@ -146,10 +146,10 @@ def test_a_kill_at_any_write_or_sync_loses_nothing_and_the_next_start_works(prep
 
 def test_a_kill_while_a_home_is_made_heals_at_any_point(home: Path) -> None:
     with faulty_files() as files:
-        deaths = Deaths(files, home, stride=1 if DEEP else 3)
+        deaths = Deaths(files, home, stride=1 if DEEP else 7)
         with opened(home) as store:
             store.session("assistant", "main").memory.save("k", "words")
-    assert len(deaths.all) > 20
+    assert len(deaths.all) > 15
     for name, killed, _ in deaths.all:
         lay_out(killed, home)
         assert (name, goes_on(home), unsound(home)) == (name, True, [])
@@ -179,8 +179,7 @@ class Deaths:
 def lay_out(files: dict[str, bytes], home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
     for name, data in files.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_bytes(data)
+        write(home / name, data)
 
 
 # A loss of power
@@ -190,43 +189,40 @@ def lay_out(files: dict[str, bytes], home: Path) -> None:
 def test_a_raised_taint_survives_a_loss_of_power(prepared: Path, home: Path, survives: float) -> None:
     copy(prepared, home)
     chance = Random(f"power {survives}")
-    dark = home.parent / "dark"
     done: list[Step] = []
-    found: list[str] = []
+    losses: list[tuple[str, dict[str, bytes], list[Step]]] = []
 
     with faulty_files() as files, opened(home, prefix="later") as store:
-        files.disk = Disk(home)
-        disk = files.disk
+        files.disk = disk = Disk(home)
 
         def lose_power(operation: str, path: Path) -> None:
-            if operation in ("write", "sync", "truncate", "delete") and (DEEP or chance.random() < 0.3):
-                before, files.before, files.disk = files.before, None, None
-                shutil.rmtree(dark, ignore_errors=True)
-                disk.lose_power(dark, chance, survives)
-                found.extend(f"at {operation} of {path.name}: {each}" for each in wrong(dark, done, power=True))
-                files.before, files.disk = before, disk
+            if operation in ("write", "sync", "truncate", "delete") and (DEEP or chance.random() < 0.2):
+                left = disk.after_loss_of_power(chance, survives)
+                losses.append((f"{operation} of {path.name}", left, list(done)))
 
         files.before = lose_power
         for step in STEPS:
             step(store)
             done.append(step)
-        lose_power("sync", home)
+            losses.append((step.__name__, disk.after_loss_of_power(chance, survives), list(done)))
         files.before = files.disk = None
-    assert found == []
+    for name, left, acknowledged_by_then in losses:
+        lay_out(left, home)
+        assert (name, wrong(home, acknowledged_by_then, power=True)) == (name, [])
 
 
 def test_with_full_durability_a_save_survives_a_loss_of_power_too(prepared: Path, home: Path) -> None:
     copy(prepared, home)
-    dark = home.parent / "dark"
+    losses = []
     with faulty_files() as files, opened(home, prefix="later", durability="full") as store:
         files.disk = disk = Disk(home)
-        for count, step in enumerate(STEPS, start=1):
+        for step in STEPS:
             step(store)
-            shutil.rmtree(dark, ignore_errors=True)
-            disk.lose_power(dark, Random(0), 0.0)
-            files.disk = None
-            assert wrong(dark, STEPS[:count]) == []
-            files.disk = disk
+            losses.append(disk.after_loss_of_power(Random(0), 0.0))
+        files.disk = None
+    for count, left in enumerate(losses, start=1):
+        lay_out(left, home)
+        assert wrong(home, STEPS[:count]) == []
 
 
 # Locks
