@@ -19,14 +19,14 @@ demo: .venv/.run
 
 test: lint
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n 2 --cov --cov-report=
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=
 	@echo "policy and core: every branch"
 	$(BIN)/coverage report --include="src/tidegate/policy/*,src/tidegate/core/*" --fail-under=100
 	@echo "all the rest: 95 of 100"
 	$(BIN)/coverage report --omit="src/tidegate/policy/*,src/tidegate/core/*" --fail-under=95
 
 test-deep: .venv/.dev
-	TIDEGATE_TEST_DEEP=1 $(BIN)/pytest -n 2
+	TIDEGATE_TEST_DEEP=1 $(BIN)/pytest -n 2 --dist worksteal
 
 lint: .venv/.dev
 	$(BIN)/ruff check
