@@ -173,3 +173,9 @@ def trace(ops: Iterable[Op]) -> Trace:
 def show(steps: Trace) -> str:
     """A trace as a failure prints it: one line a step, in Python that `trace` takes back."""
     return "\n".join(f"  {step.index:3} {step.op!r}" for step in steps)
+
+
+def brief(op: Op) -> str:
+    """An operation in a few words, for the name of a test."""
+    fields = [str(getattr(op, name)) for name in op.__slots__ if name in ("seat", "key", "level")]
+    return "-".join([type(op).__name__.lower(), *fields]).replace("/", "-")
