@@ -348,6 +348,17 @@ def test_a_database_of_another_kind_is_refused(tmp_path: Path, put: Any) -> None
         open_source(put("text that is long enough"), Source.TRIGGERFISH)
 
 
+def test_a_database_is_read_without_a_trace_and_also_while_it_is_in_use(tmp_path: Path) -> None:
+    path = store(tmp_path / "t.db", row("PUBLIC", "a", "x"))
+    assert len(found(path)) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["t.db"]
+    user = apsw.Connection(str(path))
+    user.execute("INSERT INTO kv VALUES (?, ?)", row("PUBLIC", "b", "y"))
+    assert len(found(path)) == 2
+    user.close()
+    assert len(found(path)) == 2
+
+
 def test_i13_a_database_is_opened_by_path_and_never_by_uri(tmp_path: Path) -> None:
     path = store(tmp_path / "file:a?mode=rwc#b", row("PUBLIC", "k", "c"))
     assert [each.place for each in found(path)] == ["row 1"]

@@ -98,6 +98,20 @@ def open_file(path: Path, *, writable: bool, synchronous: str) -> Connection:
     return connection
 
 
+def open_foreign(path: Path) -> Connection:
+    """A connection to somebody else's database, for reading. Where nobody has it open, nothing is put beside it."""
+    beside = [path.with_name(f"{path.name}{suffix}") for suffix in ("-shm", "-journal")]
+    if _size(wal_of(path)) == 0 and not any(each.exists() for each in beside):
+        connection = _open_sealed(path)
+    else:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        _leave_file_alone(connection, True)
+    _wait_for_locks(connection)
+    _defend(connection)
+    _keep_temporary_data_in_memory(connection)
+    return connection
+
+
 def is_sealed(connection: Connection) -> bool:
     """Whether the file was opened as one that nobody can change: then it is not to be kept open for long."""
     return bool(connection.open_flags & apsw.SQLITE_OPEN_URI)

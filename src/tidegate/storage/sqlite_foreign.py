@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tidegate.errors import InvalidArgument
-from tidegate.storage.sqlite_connection import DriverError, confine, open_file
+from tidegate.storage.sqlite_connection import DriverError, confine, open_foreign
 
 _TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'kv'"
 _ROWS = "SELECT key, value FROM kv WHERE key >= ? AND key < ? ORDER BY key"
@@ -18,7 +18,7 @@ def read_pairs(path: Path, first: str, end: str) -> Iterator[tuple[str, object]]
     Raises: InvalidArgument when the file is not a database with such a table, or cannot be read.
     """
     try:
-        connection = open_file(path, writable=False, synchronous="NORMAL")
+        connection = open_foreign(path)
         try:
             confine(connection, writable=False)
             if connection.execute(_TABLE).fetchone() is None:
