@@ -15,6 +15,7 @@ from tidegate.domain import expiry
 from tidegate.domain.age import AGE_FORM
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, StorageError
+from tidegate.policy.levels import Level, read_label
 
 CONFIG_NAME = "config.toml"
 _FILE_BYTES_MAX = 64 * 1024
@@ -63,6 +64,13 @@ _NUMBER = _Kind(f"a whole number from 1 to {_NUMBER_MAX}", _is_number, _parse_nu
 _FLAG = _Kind("true or false", lambda value: isinstance(value, bool), {"true": True, "false": False}.get)
 _DURABILITY = _Kind('"normal" or "full"', lambda value: value in ("normal", "full"))
 _PATH = _Kind("the path of a file", _is_path)
+_TEXT = _Kind("a text, not empty", _is_path)
+_LEVEL = _Kind(f"one of {', '.join(Level.__members__)}", lambda value: read_label(value) is not None)
+_URL = _Kind("an http or https URL, without user and password", config_servers.is_url)
+_VARIABLE = _Kind(
+    "the name of an environment variable: the key itself does not belong here",
+    lambda value: isinstance(value, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", value) is not None,
+)
 _TAG_RULES = _Kind(f"a table of tags, each with an age: {AGE_FORM}", _is_rules(expiry.read_tags), _parse_table)
 _LEVEL_RULES = _Kind(f"a table of levels, each with an age: {AGE_FORM}", _is_rules(expiry.read_levels), _parse_table)
 
@@ -71,6 +79,16 @@ SECTIONS: Mapping[str, Mapping[str, _Kind]] = {
     "storage": {"durability": _DURABILITY},
     "audit": {"reads": _FLAG, "key_file": _PATH},
     "expiry": {"tags": _TAG_RULES, "levels": _LEVEL_RULES},
+    "chat": {
+        "model": _TEXT,
+        "base_url": _URL,
+        "api_key_env": _VARIABLE,
+        "level": _LEVEL,
+        "clearance": _LEVEL,
+        "model_clearance": _LEVEL,
+        "history_chars_max": _NUMBER,
+        "context_chars_max": _NUMBER,
+    },
 }
 
 Chosen = dict[str, dict[str, Any]]

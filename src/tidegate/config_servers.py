@@ -76,7 +76,8 @@ def _is_table(value: object, key: str) -> bool:
     )
 
 
-def _is_url(value: object) -> bool:
+def is_url(value: object) -> bool:
+    """Whether it is a URL that can be reached by HTTP, without a user or a password in it."""
     if not _is_text(value):
         return False
     try:
@@ -98,7 +99,7 @@ _KEYS: Mapping[str, _Kind] = {
             and all(isinstance(word, str) and "\0" not in word for word in value)
         ),
     ),
-    "url": _Kind("an http or https URL, without user and password", _is_url),
+    "url": _Kind("an http or https URL, without user and password", is_url),
     "cwd": _Kind("the path of a folder", _is_text),
     "env": _Kind("a table of strings", lambda value: _is_table(value, "[A-Za-z_][A-Za-z0-9_]*")),
     "headers": _Kind("a table of strings", lambda value: _is_table(value, "[A-Za-z0-9!#$%&'*+.^_`|~-]+")),

@@ -8,19 +8,40 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tidegate import config
 from tidegate.config_servers import Server
 from tidegate.domain.expiry import Expiry, read_levels, read_tags
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, StorageError
+from tidegate.policy.levels import Level, read_label
 
 Durability = Literal["normal", "full"]
 
 _KEY_BYTES_MIN = 16
+_CHAT_LEVELS = ("level", "clearance", "model_clearance")
 # `scheme:` and, off Windows, `C:`: never a folder that somebody meant.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:" if os.name == "nt" else r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """How the agent talks. model: `provider:model`, or a model at `base_url`, which is an OpenAI-compatible server.
+
+    api_key_env: the variable that holds the key for `base_url`; other providers' keys are in their usual ones.
+    level: where a conversation starts. clearance: the highest level that the terminal may show. model_clearance: the
+    highest that the model's provider may be told.
+    """
+
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    level: Level = Level.INTERNAL  # what an owner types at their own terminal is not public
+    clearance: Level = Level.RESTRICTED
+    model_clearance: Level = Level.RESTRICTED
+    history_chars_max: int = 48_000
+    context_chars_max: int = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +54,7 @@ class Settings:
     audit_key_file: Path | None = None
     expiry: Expiry = field(default_factory=Expiry)
     servers: Mapping[str, Server] = field(default_factory=dict)
+    chat: Chat = field(default_factory=Chat)
 
     def audit_secret(self) -> bytes | None:
         """The bytes of the key file exactly as they are; None when no key is configured.
@@ -85,7 +107,13 @@ def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
         audit_key_file=home / os.path.expanduser(audit["key_file"]) if "key_file" in audit else None,
         expiry=Expiry(read_tags(expiry.get("tags", {})), read_levels(expiry.get("levels", {}))),
         servers=chosen["servers"],
+        chat=_chat(chosen["chat"]),
     )
+
+
+def _chat(chosen: Mapping[str, Any]) -> Chat:
+    levels = {key: read_label(value) for key, value in chosen.items() if key in _CHAT_LEVELS}
+    return Chat(**{**chosen, **levels})
 
 
 def _default(environ: Mapping[str, str]) -> Path:

@@ -1,0 +1,219 @@
+"""Any model that pydantic-ai reaches. The one module that imports it, and only when a model is opened."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble, Unseen
+from tidegate.agent.turns import Asked, Call, Replied, Returned
+from tidegate.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponseStreamEvent
+    from pydantic_ai.models import Model as Provided
+    from pydantic_ai.models import ModelRequestParameters
+
+_log = logging.getLogger(__name__)
+NO_KEY = "no-key"  # for servers of one's own, which want none
+
+
+def open_model(name: str, base_url: str | None = None, key: str | None = None) -> ProviderModel:
+    """The model of a name, `provider:model`; with a base URL, the model of that name at an OpenAI-compatible server.
+
+    key: for the base URL. Without one, a provider finds its key in its own environment variable.
+    Raises: InvalidArgument when the library is not installed, or the name, the URL or the key will not do.
+    """
+    try:
+        from pydantic_ai import models
+        from pydantic_ai.exceptions import UserError
+    except ModuleNotFoundError:
+        raise _bad("the model library is not installed: pip install 'tidegate[agent]'") from None
+    try:
+        return ProviderModel(models.infer_model(name) if base_url is None else _compatible(name, base_url, key))
+    except ImportError:
+        raise _bad("the library of this provider is not installed: pip install pydantic-ai-slim[PROVIDER]") from None
+    except UserError as error:
+        missing = re.search(r"[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)", str(error))
+        hint = f"set {missing[0]}" if missing else "write it as provider:model, such as openai:gpt-5-mini"
+        raise _bad(f"the model cannot be opened: {hint}") from None
+
+
+def _compatible(name: str, base_url: str, key: str | None) -> Provided:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    # Never the key of another provider from the environment: the URL may be anyone's.
+    provider = OpenAICompatibleProvider("compatible", base_url=base_url, api_key=key or NO_KEY)
+    return OpenAIChatModel(name, provider=provider)
+
+
+class ProviderModel:
+    """A model of some provider."""
+
+    def __init__(self, provided: Provided) -> None:
+        self._provided = provided
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+        """The response in pieces. Raises: ModelError; nothing of what the provider wrote is in it (P12)."""
+        from pydantic_ai.direct import model_request_stream
+
+        try:
+            async with model_request_stream(
+                self._provided,
+                _messages(prompt),
+                model_settings={"max_retries": 0},  # the loop tries again, and says so
+                model_request_parameters=_parameters(prompt),
+            ) as response:
+                async for event in response:
+                    yield _piece(event)
+                yield _replied(response.get())
+        except Exception as error:  # noqa: BLE001  whatever it is, there is no answer
+            raise _trouble(error) from None
+
+
+# What goes out
+
+
+def _parameters(prompt: Prompt) -> ModelRequestParameters:
+    from pydantic_ai.messages import InstructionPart
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
+
+    tools = [
+        ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.schema, strict=False)
+        for tool in prompt.tools
+    ]
+    return ModelRequestParameters(function_tools=tools, instruction_parts=[InstructionPart(prompt.instructions)])
+
+
+def _messages(prompt: Prompt) -> list[ModelMessage]:
+    from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
+
+    asked = max(place for place, message in enumerate(prompt.messages) if isinstance(message, Asked))
+    made: list[ModelMessage] = []
+    parts: list[Any] = []
+    for place, message in enumerate(prompt.messages):
+        if isinstance(message, Replied):
+            made += [ModelRequest(parts), _response(message)]
+            parts = []
+        elif isinstance(message, Returned):
+            name = _plain_name(message.name)
+            outcome: Any = "failed" if message.failed else "success"
+            parts.append(ToolReturnPart(name, message.text, message.call, outcome=outcome))
+        else:
+            text = f"{prompt.context}\n\n{message.text}" if place == asked and prompt.context else message.text
+            _add_user(parts, UserPromptPart(text))
+    return [*made, ModelRequest(parts, instructions=prompt.instructions)]
+
+
+def _add_user(parts: list[Any], part: Any) -> None:
+    """Two things said in a row are one message: many models want the roles to take turns."""
+    if parts and type(parts[-1]) is type(part):
+        part = type(part)(f"{parts[-1].content}\n\n{part.content}")
+        parts.pop()
+    parts.append(part)
+
+
+def _response(message: Replied) -> ModelResponse:
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
+
+    if message.native:
+        try:
+            (native,) = ModelMessagesTypeAdapter.validate_json(message.native)
+        except ValueError:
+            native = None  # of another version: then what it says must do
+        if isinstance(native, ModelResponse):
+            return native
+    calls = [ToolCallPart(_plain_name(call.name), _plain_arguments(call.arguments), call.id) for call in message.calls]
+    text = [TextPart(message.text)] if message.text or not calls else []
+    return ModelResponse([*text, *calls])
+
+
+def _plain_name(name: str) -> str:
+    """A tool's name as providers take it back, whatever the model made up."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
+
+
+def _plain_arguments(arguments: str) -> str:
+    """Arguments as providers take them back: those that are no JSON object, in one."""
+    try:
+        if isinstance(json.loads(arguments), dict):
+            return arguments
+    except (ValueError, RecursionError):
+        pass
+    return json.dumps({"malformed": arguments[:2_000]} if arguments.strip() else {})
+
+
+# What comes back
+
+
+def _piece(event: ModelResponseStreamEvent) -> Piece:
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+    if isinstance(event, PartStartEvent):
+        return event.part.content if isinstance(event.part, TextPart) else Unseen(_size(event.part))
+    if isinstance(event, PartDeltaEvent):
+        return event.delta.content_delta if isinstance(event.delta, TextPartDelta) else Unseen(_size(event.delta))
+    return Unseen(0)
+
+
+def _size(part: object) -> int:
+    values = (getattr(part, name, None) for name in ("content", "content_delta", "args", "args_delta"))
+    return sum(len(value if isinstance(value, str) else json.dumps(value)) for value in values if value)
+
+
+def _replied(response: ModelResponse) -> Replied:
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, TextPart, ToolCallPart
+
+    calls = tuple(_calls(response))
+    text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+    if not (text.strip() or calls) and response.finish_reason == "content_filter":
+        raise ModelError(Trouble.FILTERED)
+    plain = all(isinstance(part, TextPart | ToolCallPart) and not part.provider_details for part in response.parts)
+    sound = all(call.arguments == _plain_arguments(call.arguments) for call in calls)
+    native = "" if plain or not sound else ModelMessagesTypeAdapter.dump_json([response]).decode()
+    cut = "the answer was cut: it reached the model's limit" if response.finish_reason == "length" else ""
+    return Replied(text, calls, native, cut)
+
+
+def _calls(response: ModelResponse) -> Iterator[Call]:
+    from pydantic_ai.messages import ToolCallPart
+
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            arguments = part.args if isinstance(part.args, str) else json.dumps(part.args or {})
+            yield Call(part.tool_call_id, part.tool_name, arguments)
+
+
+def _trouble(error: Exception) -> ModelError:
+    """Which of our words fit. What the provider wrote may repeat the prompt, so none of it goes on (P12)."""
+    from pydantic_ai import exceptions as e
+
+    if isinstance(error, ModelError):
+        return error
+    kinds: list[tuple[type[Exception], Trouble]] = [
+        (e.ModelQuotaExceededError, Trouble.QUOTA),
+        (e.ModelRateLimitError, Trouble.RATE),
+        (e.ModelAuthenticationError, Trouble.KEY),
+        (e.ModelNotFoundError, Trouble.NO_MODEL),
+        (e.ModelContextWindowExceededError, Trouble.TOO_LONG),
+        (e.ModelRequestRejectedError, Trouble.REJECTED),
+        (e.ModelTimeoutError, Trouble.TIMEOUT),
+        (e.ModelRequestTimeout, Trouble.TIMEOUT),
+        (e.ModelConnectionError, Trouble.UNREACHABLE),
+        (e.ContentFilterError, Trouble.FILTERED),
+        (e.ModelAPIError, Trouble.SERVER),
+        (e.UnexpectedModelBehavior, Trouble.GARBLED),
+        (ValueError, Trouble.GARBLED),
+    ]
+    _log.info("a model request failed: %s", type(error).__name__)
+    trouble = next((trouble for kind, trouble in kinds if isinstance(error, kind)), Trouble.BROKEN)
+    return ModelError(trouble, retry_after_seconds=getattr(error, "retry_after", None))
+
+
+def _bad(reason: str) -> InvalidArgument:
+    return InvalidArgument(f"chat.model: {reason}", argument="chat.model")

@@ -1,0 +1,88 @@
+"""What goes to a model and what comes back: the seam at which a real one and a scripted one are alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from tidegate.agent.turns import Asked, Replied, Returned
+
+Message = Asked | Replied | Returned
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool as a model is told of it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One request to a model.
+
+    instructions: the owner's words and ours, for the system role; nothing from outside is ever in them (P18).
+    context: memories, framed as data; it stands before the last thing that the user said, in the user's role.
+    messages: the conversation, oldest first. tools: the same at every taint.
+    """
+
+    instructions: str
+    context: str
+    messages: tuple[Message, ...]
+    tools: Sequence[Offered] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Something of the response that nobody is shown: thoughts, arguments. chars: how much of it."""
+
+    chars: int
+
+
+Piece = str | Unseen | Replied
+"""A bit of text, a sign of life, or at the very end the whole response."""
+
+
+class Model(Protocol):
+    """Answers prompts."""
+
+    def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+        """The response in pieces, the last of them `Replied`. Raises: ModelError."""
+
+
+class Trouble(Enum):
+    """Why a model did not answer, for people. Nothing of what a provider wrote is in it (P12)."""
+
+    RATE = "the model's provider takes no more requests for now (rate limit)"
+    QUOTA = "the model's provider says that the account has used up what it may use"
+    TIMEOUT = "the model did not answer in time"
+    UNREACHABLE = "the model's provider cannot be reached: check chat.base_url, and that it runs"
+    BROKEN = "the connection to the model broke off in the middle of the answer"
+    SERVER = "the model's provider failed"
+    KEY = "the model's provider did not accept the key: check the environment variable that holds it"
+    NO_MODEL = "the model's provider does not know the model: check chat.model"
+    TOO_LONG = "the conversation is too long for the model: lower chat.history_chars_max"
+    REJECTED = "the model's provider rejected the request"
+    GARBLED = "what the model's provider answered cannot be understood"
+    EMPTY = "the model answered nothing"
+    FILTERED = "the model's provider withheld the answer (content filter)"
+    FLOOD = "the model did not stop talking, so it was stopped"
+
+
+TRANSIENT = frozenset(
+    {Trouble.RATE, Trouble.TIMEOUT, Trouble.UNREACHABLE, Trouble.BROKEN, Trouble.SERVER, Trouble.EMPTY}
+)
+"""What may be over when it is tried again."""
+
+
+class ModelError(Exception):
+    """The model did not answer. retry_after_seconds: how long the provider asks to wait, if it says so."""
+
+    def __init__(self, trouble: Trouble, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(trouble.value)
+        self.trouble = trouble
+        self.retry_after_seconds = retry_after_seconds

@@ -1,0 +1,194 @@
+"""A model that follows a script: for the demo, for trying the chat without a provider, and for tests.
+
+It is no language model. A script is a list of rules; the first whose pattern is found in what the user said is
+followed, step by step, each step one response. Texts of a step may hold `{1}` (a group of the pattern), `{content}` (of
+the first memory in the last result), `{result}` (the last result), `{context}` (the memories in the prompt) and
+`{prompt}` (all of it); `{content|otherwise}` where there may be none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble
+from tidegate.agent.turns import Asked, Call, Replied, Returned
+from tidegate.errors import InvalidArgument
+
+_SLOT = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One response. calls: names and arguments, as objects or as the raw text to send. trouble: what goes wrong."""
+
+    say: str = ""
+    calls: tuple[tuple[str, Mapping[str, Any] | str], ...] = ()
+    trouble: Trouble | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """when: a pattern that is looked for in what the user said last, without regard to case."""
+
+    when: str
+    steps: tuple[Step, ...]
+
+
+def _save(key: str, content: str, *tags: str) -> Step:
+    return Step(calls=(("memory_save", {"key": key, "content": content, "tags": list(tags)}),))
+
+
+SCRIPT = (
+    Rule(
+        r"\bmy name is (?:really |now )?([^.,!?\n]+)",
+        (
+            _save("user-name", "The user's name is {1}.", "persona"),
+            Step("Nice to meet you, {1}. I will remember that."),
+        ),
+    ),
+    Rule(
+        r"\bI (?:like|love|prefer) ([^.!?\n]+)",
+        (_save("preference-likes", "The user likes {1}.", "preference"), Step("Good to know.")),
+    ),
+    Rule(
+        r"\b(?:always|never) ([^.!?\n]+)",
+        (_save("rule-of-the-user", "The user said: {0}.", "rule"), Step("I will keep to that.")),
+    ),
+    Rule(
+        r"\bforget (?:my|the) ([\w-]+)",
+        (Step(calls=(("memory_delete", {"key": "user-{1}"}),)), Step("It is forgotten.")),
+    ),
+    Rule(
+        r"\bmy ([\w-]+) is ([^.!?\n]+)",
+        (_save("user-{1}", "The user's {1} is {2}.", "project"), Step("I will remember that.")),
+    ),
+    Rule(
+        r"\b(?:what|when|where|who) (?:is|are|was) my ([\w-]+)",
+        (Step(calls=(("memory_get", {"key": "user-{1}"}),)), Step("{content|You have not told me.}")),
+    ),
+    Rule(r"\A(?:hello|hi|good (?:morning|evening))\b", (Step("Hello. I follow a script; tell me your name."),)),
+    Rule(
+        r"",
+        (
+            Step(calls=(("memory_search", {"query": "{said}"}),)),
+            Step("{content|I follow a script, and do not know what to say to that.}"),
+        ),
+    ),
+)
+"""What ships: enough to be told things and to know them the next time."""
+
+
+class ScriptedModel:
+    """Answers by rules. The same prompt always gets the same answer."""
+
+    def __init__(self, rules: Sequence[Rule] = SCRIPT) -> None:
+        self._rules = rules
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+        """The response, word by word. Raises: ModelError where the script says so."""
+        last = max(place for place, message in enumerate(prompt.messages) if isinstance(message, Asked))
+        since = prompt.messages[last + 1 :]
+        asked = prompt.messages[last]
+        done = sum(isinstance(message, Replied) for message in since)
+        step, found = self._step(asked.text if isinstance(asked, Asked) else "", done)
+        slots = _Slots(prompt, found, [each.text for each in since if isinstance(each, Returned)])
+        text = slots.fill(step.say)
+        for word in re.findall(r"\S*\s*", text):
+            yield word
+        if step.trouble is not None:
+            raise ModelError(step.trouble)
+        calls = [Call(f"call-{len(prompt.messages)}-{n}", *each) for n, each in enumerate(slots.calls(step))]
+        yield Replied(text, tuple(calls))
+
+    def _step(self, said: str, done: int) -> tuple[Step, re.Match[str] | None]:
+        for rule in self._rules:
+            found = re.search(rule.when, said, re.IGNORECASE)
+            if found is not None:
+                return (rule.steps[done] if done < len(rule.steps) else Step("That is all.")), found
+        return Step("I follow a script, and have no rule for that."), None
+
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """What the texts of a step may hold."""
+
+    prompt: Prompt
+    found: re.Match[str] | None
+    results: list[str]
+
+    def fill(self, text: str) -> str:
+        return _SLOT.sub(lambda slot: self._value(slot[1]) or slot[2] or "", text)
+
+    def calls(self, step: Step) -> Iterator[tuple[str, str]]:
+        for name, arguments in step.calls:
+            yield name, arguments if isinstance(arguments, str) else json.dumps(self._filled(arguments))
+
+    def _filled(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.fill(value)
+        if isinstance(value, Mapping):
+            return {name: self._filled(each) for name, each in value.items()}
+        return [self._filled(each) for each in value] if isinstance(value, list) else value
+
+    def _value(self, name: str) -> str:
+        if name.isdecimal():
+            groups = (self.found[0], *self.found.groups()) if self.found else ()
+            return str(groups[int(name)]).strip() if int(name) < len(groups) else ""
+        match name:
+            case "said":
+                return self.found.string if self.found else ""
+            case "result":
+                return self.results[-1] if self.results else ""
+            case "content":
+                return _first_content(self.results[-1]) if self.results else ""
+            case "context":
+                return self.prompt.context
+            case "prompt":
+                told = [self.prompt.instructions, self.prompt.context, *map(_text, self.prompt.messages)]
+                return "\n".join(told)
+            case _:
+                return ""
+
+
+def _text(message: object) -> str:
+    return getattr(message, "text", "")
+
+
+def _first_content(result: str) -> str:
+    """Of the first memory in a result: of a get, a search or a list."""
+    for line in result.split("\n"):
+        try:
+            parsed = json.loads(line)
+        except ValueError:
+            continue
+        for each in [parsed, *parsed.get("results", []), *parsed.get("memories", [])]:
+            if isinstance(each.get("content"), str):
+                return str(each["content"])
+    return ""
+
+
+def read_script(path: Path) -> tuple[Rule, ...]:
+    """The rules of a JSON file: `[{"when": …, "steps": [{"say": …, "calls": [{"name": …, "arguments": …}]}]}]`.
+
+    Raises: InvalidArgument.
+    """
+    try:
+        rules = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(Rule(_pattern(rule["when"]), tuple(map(_read_step, rule["steps"]))) for rule in rules)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, re.error):
+        raise InvalidArgument("chat.model: the script cannot be read", argument="chat.model") from None
+
+
+def _pattern(text: str) -> str:
+    re.compile(text)
+    return text
+
+
+def _read_step(step: Mapping[str, Any]) -> Step:
+    calls = tuple((call["name"], call["arguments"]) for call in step.get("calls", ()))
+    return Step(step.get("say", ""), calls, Trouble[step["trouble"]] if "trouble" in step else None)

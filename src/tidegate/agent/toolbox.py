@@ -1,0 +1,108 @@
+"""The tools of one conversation: our own and those of foreign servers, all of them behind the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidegate.agent.prompt import Offered
+from tidegate.agent.turns import Call
+from tidegate.core.session import Session
+from tidegate.domain.framing import framed, json_line
+from tidegate.domain.record import Origin
+from tidegate.errors import InvalidArgument, StorageError, TidegateError
+from tidegate.tools import AGENT_TOOLS
+
+if TYPE_CHECKING:
+    from tidegate.gateway.gateway import Gateway
+
+RESULT_CHARS_MAX = 60_000
+_OUTSIDE = (Origin.TOOL, Origin.IMPORT)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a call gave. origin: the least trusted thing that is in the text."""
+
+    text: str
+    failed: bool
+    origin: Origin
+
+
+class Toolbox:
+    """Runs what a model calls. Nothing that a model sends makes it raise."""
+
+    def __init__(self, gateway: Gateway | None = None, *, ids: Callable[[], str]) -> None:
+        self._gateway = gateway
+        self._ids = ids
+
+    def offered(self) -> tuple[Offered, ...]:
+        """All tools, as a model is told of them: the same at every taint. Raises: StorageError (pins)."""
+        own = tuple(Offered(tool.name, tool.description, tool.input_schema) for tool in AGENT_TOOLS.values())
+        return own + tuple(self._foreign())
+
+    async def run(self, session: Session, call: Call) -> Done:
+        """The result for the model, in words that it can pass on; an error is a result too. It raises nothing."""
+        try:
+            arguments = parse(call.arguments)
+            if self._gateway is not None and call.name not in AGENT_TOOLS and self._is_foreign(call.name):
+                result = await self._gateway.call(call.name, arguments)
+                return Done(result.text, result.failed, result.origin)
+            return self._done(await asyncio.to_thread(session.call_tool, call.name, arguments))
+        except TidegateError as error:
+            return Done(json_line({"error": error.to_dict()}), failed=True, origin=Origin.AGENT)
+        except Exception as error:  # noqa: BLE001
+            # P17: whatever it is, the answer is no. P12: none of its text leaves.
+            _log.error("a tool call failed: %s", type(error).__name__)
+            failure = StorageError("the tool cannot answer")
+            return Done(json_line({"error": failure.to_dict()}), failed=True, origin=Origin.AGENT)
+
+    def _done(self, result: Mapping[str, Any]) -> Done:
+        text = json_line(result)
+        if len(text) > RESULT_CHARS_MAX:
+            text = json_line({"cut": f"the first {RESULT_CHARS_MAX} of {len(text)}", "text": text[:RESULT_CHARS_MAX]})
+        origin = next((each for each in origins(result) if each in _OUTSIDE), Origin.AGENT)
+        if origin in _OUTSIDE:  # P18: marked so wherever it is put into a prompt
+            text = framed("The result, with memories that came from outside", "result", [text], self._ids())
+        return Done(text, failed=False, origin=origin)
+
+    def _foreign(self) -> Iterator[Offered]:
+        for offer in self._gateway.tools() if self._gateway is not None else ():
+            definition = offer.definition
+            yield Offered(offer.name, definition.description or "", dict(definition.input_schema))
+
+    def _is_foreign(self, name: str) -> bool:
+        return any(offered.name == name for offered in self._foreign())
+
+
+def parse(arguments: str) -> dict[str, Any]:
+    """A model's arguments. Raises: InvalidArgument for what is not one JSON object."""
+    try:
+        parsed = json.loads(arguments) if arguments.strip() else {}
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise InvalidArgument("arguments: must be one JSON object; nothing was done", argument="arguments")
+    return parsed
+
+
+def origins(value: object) -> Iterator[Origin]:
+    """Where the memories in a result came from, the least trusted first."""
+    found = set(_origins(value))
+    yield from (origin for origin in (Origin.TOOL, Origin.IMPORT, Origin.AGENT, Origin.OWNER) if origin in found)
+
+
+def _origins(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("origin"), str):
+            yield value["origin"]
+        for each in value.values():
+            yield from _origins(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _origins(each)
