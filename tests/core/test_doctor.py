@@ -119,8 +119,35 @@ def test_a_disk_that_is_nearly_full_is_found(made: Path) -> None:
 
 def test_a_home_that_this_user_cannot_use_is_found(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_, **__: False)
-    (finding,) = examine_place(made)
+    finding = only(made)
     assert (finding.severity, finding.where) == (Severity.ERROR, "home")
+
+
+def test_a_folder_that_cannot_be_looked_into_keeps_no_other_from_being_examined(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tidegate.open(made) as store:
+        store.session("second").memory.save("k", "words")
+    spoil(database(made, agent="second"), "DELETE FROM statistics")
+    exists = Path.exists
+
+    def refuse(path: Path) -> bool:
+        if path.parent.name == AGENT and path.suffix == ".db":
+            raise PermissionError
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    assert [where for where, _ in told(made)] == [FOLDER, "agents/second/public.db"]
+
+
+def test_a_file_that_this_user_cannot_read_is_found(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    access = os.access
+
+    def refuse(path: Path, mode: int, **rest: bool) -> bool:
+        return path != database(made) and access(path, mode, **rest)
+
+    monkeypatch.setattr(os, "access", refuse)
+    assert (LOW, "this user cannot read it") in told(made)
 
 
 # Who may use it
@@ -327,6 +354,14 @@ def test_a_page_that_is_garbage_is_found(made: Path) -> None:
         file.seek(4096 * 4)
         file.write(b"garbage " * 512)
     assert only(made).where == LOW
+
+
+def test_an_index_of_sqlites_that_disagrees_with_its_table_is_found(made: Path) -> None:
+    data = database(made).read_bytes()
+    assert data.count(b"memoryk3PUBLIC") == 1  # the row itself; the indexes on its key stand elsewhere
+    database(made).write_bytes(data.replace(b"memoryk3PUBLIC", b"memoryk9PUBLIC"))
+    finding = only(made)
+    assert (finding.where, finding.problem) == (LOW, "it is damaged: pages or indexes do not agree")
 
 
 @pytest.mark.parametrize("name", [LOW, "control.db"])

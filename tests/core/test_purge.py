@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +17,7 @@ from tests.storage.scene import bytes_of, database, raw
 import tidegate
 from tidegate import Level, StorageError
 from tidegate.core import purge
+from tidegate.core.doctor import Doctor
 from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
 from tidegate.domain.expiry import Expiry
@@ -280,6 +283,39 @@ def test_compaction_of_a_damaged_file_is_an_error_and_not_a_promise(home: Path, 
         file.truncate(4096 * 3)
     with pytest.raises(StorageError, match="damaged"):
         sqlite_compaction.compact(database(home))
+
+
+def test_a_damaged_page_ends_a_compaction_with_an_error(home: Path, now: datetime) -> None:
+    plant(home, now)
+    with database(home).open("r+b") as file:
+        for page in range(3, 20):
+            file.seek(4096 * page)
+            file.write(b"garbage " * 512)
+    with pytest.raises(StorageError, match="damaged"):
+        sqlite_compaction.compact(database(home))
+
+
+_KILLED = """
+import os, sys, tidegate
+from datetime import timedelta
+from tidegate.core import purge
+purge.STEP = 1
+def kill(text):
+    if text.startswith("PUBLIC"):
+        os.kill(os.getpid(), 9)
+with tidegate.open(sys.argv[1]) as store:
+    store.owner("assistant").purge(timedelta(), progress=kill)
+"""
+
+
+def test_after_a_kill_in_the_middle_nothing_is_wrong_and_purge_can_be_run_again(home: Path, now: datetime) -> None:
+    plant(home, now)
+    assert subprocess.run([sys.executable, "-c", _KILLED, str(home)], check=False).returncode == -9
+    assert list(Doctor(home, lambda: now, False, lambda _: None).examine()) == []
+    with tidegate.open(home, clock=lambda: now) as store:
+        assert [done.versions for done in store.owner(AGENT).purge(timedelta(), Level.PUBLIC)] == [1]
+        assert all(verdict.holds for verdict in store.owner(AGENT).verify())
+    assert traces(home) == set()
 
 
 @contextlib.contextmanager

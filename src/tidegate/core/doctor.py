@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from tidegate.domain.text import analyse
 from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive
-from tidegate.storage.home_doctor import examine_files, examine_key_file, examine_modes, examine_place
+from tidegate.storage.home_doctor import databases, examine_files, examine_key_file, examine_modes, examine_place
 from tidegate.storage.sqlite import SqliteProvider
 from tidegate.storage.sqlite_doctor import examine_compartment, examine_control, examine_rows, restore_tags
 from tidegate.storage.sqlite_files import HomeFiles
@@ -48,6 +49,8 @@ class Doctor:
         if not self.home.exists():
             return
         yield from examine_place(self.home)
+        if not os.access(self.home, os.R_OK | os.X_OK):
+            return
         yield from examine_modes(self.home, repair=self.repair)
         yield from examine_files(self.home, repair=self.repair)
         files = HomeFiles(self.home)
@@ -57,9 +60,8 @@ class Doctor:
         yield from settings.findings
         for name in _agents(self.home) if agent is None else [agent]:
             yield from self._guidance(name)
-            for level in Level:
-                if files.compartment(name, level).exists():
-                    yield from self._compartment(files.compartment(name, level), name, level, settings)
+            for level in _databases(files, name):
+                yield from self._compartment(files.compartment(name, level), name, level, settings)
 
     def _settings(self) -> _Settings:
         try:
@@ -118,6 +120,13 @@ class _Settings:
 def _agents(home: Path) -> list[str]:
     """Whoever has a folder, whatever is in it."""
     return sorted(path.name for path in home.glob("agents/*") if path.is_dir())
+
+
+def _databases(files: HomeFiles, agent: str) -> list[Level]:
+    try:
+        return databases(files, agent)
+    except StorageError:
+        return []  # which is a finding of its own by now
 
 
 def _contents(archive: Archive, where: str) -> list[Finding]:

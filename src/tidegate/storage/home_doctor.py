@@ -16,7 +16,7 @@ from tidegate.domain.finding import Finding, error, warning
 from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.filesystems import filesystem_of, is_coherent
-from tidegate.storage.sqlite_files import FILE_MODE, FOLDER_MODE, HomeFiles
+from tidegate.storage.sqlite_files import FILE_MODE, FOLDER_MODE, HomeFiles, exists
 
 FREE_BYTES_MIN = 100 * 1024 * 1024
 """Below this a disk counts as nearly full."""
@@ -71,7 +71,7 @@ def examine_files(home: Path, *, repair: bool) -> Iterator[Finding]:
             yield from _agent(home, files, folder.name, repair=repair)
     for path in (*sorted(home.glob("*")), *sorted(home.glob("agents/*/*"))):
         yield from _stray(home, path, repair=repair)
-    if not files.control.exists() and any(_databases(files, folder.name) for folder in folders):
+    if not files.control.exists() and any(home.glob("agents/*/*.db")):
         advice = "restore it from a copy; without one, restore the agents from backups into a new home"
         yield error("control.db", "it is missing, and with it every session's taint", advice)
 
@@ -83,11 +83,15 @@ def examine_key_file(path: Path) -> Iterator[Finding]:
 
 
 def _agent(home: Path, files: HomeFiles, agent: str, *, repair: bool) -> Iterator[Finding]:
-    there = _databases(files, agent)
+    try:
+        there, used = databases(files, agent), files.has_compartments(agent)
+    except StorageError:
+        yield error(f"agents/{agent}", "this user cannot read it", "give it to the user that runs Tidegate")
+        return
     if len(there) in (0, len(Level)):
         return
     where = f"agents/{agent}"
-    if _is_used(files, agent):
+    if used:
         for level in Level:
             if level not in there:
                 advice = "restore the agent from a backup; what else is there can be exported first"
@@ -104,13 +108,6 @@ def _finished(files: HomeFiles, agent: str) -> bool:
     except StorageError:
         return False
     return True
-
-
-def _is_used(files: HomeFiles, agent: str) -> bool:
-    try:
-        return files.has_compartments(agent)
-    except StorageError:
-        return True  # what cannot be read may hold something
 
 
 def _stray(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
@@ -144,8 +141,9 @@ def _done(act: Callable[[], object]) -> bool:
     return True
 
 
-def _databases(files: HomeFiles, agent: str) -> list[Level]:
-    return [level for level in Level if files.compartment(agent, level).exists()]
+def databases(files: HomeFiles, agent: str) -> list[Level]:
+    """The levels whose files are there. Raises: StorageError when that cannot be looked up."""
+    return [level for level in Level if exists(files.compartment(agent, level))]
 
 
 def _bits(path: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -93,6 +94,8 @@ def restore_tags(path: Path) -> None:
 
 def _reading(path: Path, where: str, advice: str, examine: Callable[[Connection], Iterable[Finding]]) -> list[Finding]:
     """What an examination finds, all of it at one moment."""
+    if not os.access(path, os.R_OK):
+        return [error(where, "this user cannot read it", "give it to the user that runs Tidegate")]
     try:
         with closing(open_file(path, writable=False, synchronous="NORMAL")) as db:
             db.execute("BEGIN")
