@@ -15,7 +15,7 @@ from tests.core.transfer_scene import AGENT, Scene
 import tidegate
 from tidegate.core.foreign import open_source
 from tidegate.domain.foreign import Found, Source, Unread
-from tidegate.errors import TidegateError
+from tidegate.errors import Refused, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage.inmemory import InMemoryProvider
 from tidegate.storage.sqlite import SqliteProvider
@@ -103,13 +103,28 @@ def _objects(text: str) -> list[dict[str, object]]:
 
 
 KILLED = """
-import os, sys, tidegate
+import contextlib, os, sys, tidegate
 from tidegate import Level
 home, path, act, stage, number = sys.argv[1:]
 
 def die(what, done):
     if (what, done) == (stage, int(number)):
         os._exit(9)
+
+if stage == "committed":  # of so many levels, and no more
+    from tidegate.storage.sqlite_archive import SqliteArchive
+    honest, left = SqliteArchive.transaction, int(number)
+
+    @contextlib.contextmanager
+    def transaction(archive, **settings):
+        global left
+        with honest(archive, **settings):
+            yield
+        left -= 1
+        if left == 0:
+            os._exit(9)
+
+    SqliteArchive.transaction = transaction
 
 with tidegate.open(home) as store:
     transfer = store.transfer("assistant")
@@ -151,6 +166,28 @@ def test_a_restore_that_is_killed_leaves_nothing_and_can_be_done_again(tmp_path:
         assert list(store.session(AGENT, level=Level.RESTRICTED).memory.list()) == []
         store.transfer(AGENT).restore_backup(tmp_path / "b")
         assert len(list(store.session(AGENT, level=Level.RESTRICTED).memory.list())) == 21
+
+
+@pytest.mark.parametrize("committed", [1, 2, 3])
+def test_a_restore_that_is_killed_between_two_levels_goes_on(tmp_path: Path, committed: int) -> None:
+    with tidegate.open(tmp_path / "full") as store:
+        for level in Level:
+            store.session(AGENT, level=level).memory.save("k", f"at {level}")
+        store.session(AGENT, "main", Level.INTERNAL)
+        store.transfer(AGENT).backup(tmp_path / "b")
+        lines: list[str] = []
+        store.transfer(AGENT).export(Level.RESTRICTED, lines.append)
+    _killed(tmp_path / "home", tmp_path / "b", "restore", "committed", committed)
+    with tidegate.open(tmp_path / "home") as store:
+        assert store.session(AGENT, level=Level.RESTRICTED).memory.get("k") is not None
+    with tidegate.open(tmp_path / "home") as store:
+        store.transfer(AGENT).restore_backup(tmp_path / "b")
+        restored: list[str] = []
+        store.transfer(AGENT).export(Level.RESTRICTED, restored.append)
+        assert restored[1:] == lines[1:]
+        assert all(verdict.holds for verdict in store.owner(AGENT).verify())
+        with pytest.raises(Refused, match="session ended"):
+            store.resume(AGENT, "main")
 
 
 def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
