@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 HOW = sys.argv[1]
@@ -104,6 +106,14 @@ def call(number: object, arguments: dict[str, Any]) -> dict[str, Any] | None:
             sys.stdout.write(f"{CANARY}\n\x00\xff{{]\n\n[]\n5\n")
         case "no-result":
             return {"content": 5, "canary": CANARY}
+        case "waits":
+            # Until whoever tests has done something meanwhile; then it asks, and only then answers.
+            Path(os.environ["REACHED"]).touch()
+            while not Path(os.environ["GO"]).exists():
+                time.sleep(0.01)
+            say({"id": 91, "method": "sampling/createMessage", "params": {}})
+            heard, _, _ = select.select([sys.stdin], [], [], 3)
+            return text(json.dumps(hear())) if heard else sys.exit(0)
         case "asks":
             got = [
                 ask(91, "sampling/createMessage", {"messages": [], "maxTokens": 5}),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.conftest import Run
 from tests.gateway.conftest import hostile
 from tests.gateway.hostile_marks import CANARY
 
@@ -336,6 +337,53 @@ def test_arguments_that_cannot_be_sent_are_refused_before_anything_happens(
 
 def test_a_backslash_before_u0000_is_no_nul(echo: Callable[..., Result]) -> None:
     assert data(echo("behaves", "\\u0000")) == "\\u0000"
+
+
+@pytest.fixture
+def meanwhile(
+    running: Callable[..., Result], process: Run, home: Path, tmp_path: Path
+) -> Callable[..., tuple[Result, list[str]]]:
+    """A call during which the owner types a command, in a process of its own. The result, and what the server heard."""
+    files = {name: str(tmp_path / name) for name in ("RECORD", "REACHED", "GO")}
+
+    def run(*words: str) -> tuple[Result, list[str]]:
+        async def act(gateway: Gateway) -> Result:
+            call = asyncio.ensure_future(gateway.call("hostile__echo", {"text": "hello"}))
+            while not Path(files["REACHED"]).exists() and not call.done():
+                await asyncio.sleep(0.01)
+            command = ["--home", str(home), "--agent", "ada", *words]
+            assert (await asyncio.to_thread(process, *command)).code == 0
+            Path(files["GO"]).touch()
+            return await call
+
+        result = running(hostile("waits", **files), act)
+        heard = [json.loads(line) for line in Path(files["RECORD"]).read_text().splitlines()]
+        return result, [message.get("method", "an answer") for message in heard]
+
+    return run
+
+
+def test_p4_after_a_raise_in_another_process_not_one_more_byte_goes_to_a_lower_sink(
+    meanwhile: Callable[..., tuple[Result, list[str]]],
+) -> None:
+    result, heard = meanwhile("session", "raise", "main", "INTERNAL")
+    assert result.text == "hostile__echo: no result: the server ended the connection."
+    assert heard[-1] == "tools/call"
+
+
+def test_what_the_owner_does_that_raises_nothing_does_not_disturb_a_call(
+    meanwhile: Callable[..., tuple[Result, list[str]]],
+) -> None:
+    result, heard = meanwhile("session", "raise", "main", "PUBLIC")
+    assert "not offered" in data(result)
+    assert heard[-1] == "an answer"
+
+
+def test_p7_after_a_reset_in_another_process_a_call_in_flight_has_no_result(
+    meanwhile: Callable[..., tuple[Result, list[str]]],
+) -> None:
+    with pytest.raises(Refused, match="session ended"):
+        meanwhile("session", "reset", "main", "--yes")
 
 
 def test_one_connection_is_kept_open_for_all_calls_of_a_session(running: Callable[..., None], tmp_path: Path) -> None:
