@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -182,6 +183,21 @@ def test_a_backup_is_restored_into_an_empty_home(cli: Run, tmp_path: Path, other
         assert lines(cli(*words, *other).stdout)[1:] == lines(cli(*words).stdout)[1:]
     assert cli("audit", "verify", *other).code == 0
     assert cli("save", "b", "x", "--session", "main", *other, "--json").error["code"] == "REFUSED"
+
+
+def test_lost_files_are_restored_after_the_agent_is_erased(cli: Run, home: Path, tmp_path: Path) -> None:
+    save(cli, "a", "secret", "RESTRICTED")
+    cli("session", "new", "main", "--level", "INTERNAL")
+    path = str(tmp_path / "b")
+    cli("backup", path)
+    cli("session", "raise", "main", "RESTRICTED")
+    shutil.rmtree(home / "agents")
+    assert cli("restore-backup", path, "--yes").code == 3
+    assert cli("agent", "erase", "assistant", "--yes").code == 0
+    assert cli("restore-backup", path, "--yes").code == 0
+    assert cli("get", "a", "--level", "RESTRICTED", "--json").json["content"] == "secret"
+    assert cli("get", "a", "--session", "main", "--json").error["code"] == "REFUSED"
+    assert cli("audit", "verify").code == 0
 
 
 def test_a_restore_asks_and_without_a_terminal_needs_yes(cli: Run, tmp_path: Path, other: list[str]) -> None:
