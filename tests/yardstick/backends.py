@@ -21,6 +21,8 @@ class Backend(ABC):
     """A home that can be opened again and again, and emptied."""
 
     name: str
+    parts: int
+    """How many random traces share a store: where opening one costs more than a trace, some follow one another."""
 
     @abstractmethod
     def provider(self) -> StorageProvider:
@@ -39,6 +41,7 @@ class InMemoryBackend(Backend):
     """One provider, kept: closing it forgets nothing."""
 
     name = "inmemory"
+    parts = 1
 
     def __init__(self) -> None:
         self._provider = InMemoryProvider()
@@ -57,6 +60,7 @@ class SqliteBackend(Backend):
     """Files, in memory where the system offers it: what is measured here is what is in them, not the disk."""
 
     name = "sqlite"
+    parts = 10
 
     def __init__(self) -> None:
         shared = Path("/dev/shm")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -48,11 +48,11 @@ CALLS: tuple[tuple[str, tuple[tuple[str, t.Frozen], ...], tuple[str, str] | None
 class Generator:
     """Makes one trace. It follows the model, so that operations mostly meet sessions that exist."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, other: str) -> None:
         self._random = random
         self._model = Model()
         self._steps: list[t.Step] = []
-        self._agents = (AGENT, random.choice(OTHERS))
+        self._agents = (AGENT, other)
         self._keys = random.sample(KEYS, 3)
         self._opened = 0
 
@@ -224,17 +224,43 @@ def probes(agent: str, level: Level, steps: t.Trace) -> t.Trace:
     return tuple(t.Step(len(steps) + place, op) for place, op in enumerate(ops))
 
 
-def random_trace(seed: str, length: int) -> t.Trace:
-    """The trace of a seed: always the same."""
-    return Generator(Random(seed)).trace(length)
-
-
-def observed_trace(seed: str, length: int) -> tuple[t.Trace, Observer]:
-    """A trace with probes at its end, and an observer of it: any agent in it, at any level."""
+def random_trace(seed: str, length: int, *, parts: int = 1) -> t.Trace:
+    """The trace of a seed: always the same. parts: so many of them, one after the other in one store."""
     random = Random(seed)
-    generator = Generator(random)
+    return joined([Generator(random, random.choice(OTHERS)).trace(length) for _ in range(parts)])
+
+
+def observed_trace(seed: str, length: int, *, parts: int = 1) -> tuple[t.Trace, Observer]:
+    """A trace with probes at its end, and an observer of it: either agent in it, at any level. parts: as above.
+
+    The probes see what all parts have left.
+    """
+    random = Random(seed)
+    other = random.choice(OTHERS)
+    observer = Observer(random.choice((AGENT, other)), random.choice(list(Level)))
+    before = [Generator(random, other).trace(length) for _ in range(parts - 1)]
+    return joined([*before, _observed(Generator(random, other), length, observer)]), observer
+
+
+def joined(traces: Sequence[t.Trace]) -> t.Trace:
+    """Traces one after the other. What they saved stays; their sessions have names of their own."""
+    steps: list[t.Step] = []
+    for part, trace in enumerate(traces):
+        start = len(steps)
+        steps += [t.Step(start + step.index, _moved(step.op, start, f".{part}" if part else "")) for step in trace]
+    return tuple(steps)
+
+
+def _observed(generator: Generator, length: int, observer: Observer) -> t.Trace:
     steps = generator.trace(length)
     steps += tuple(t.Step(len(steps) + place, op) for place, op in enumerate(generator.pages()))
-    agents = sorted({step.op.seat.agent for step in steps if not isinstance(step.op, t.Restart)})
-    observer = Observer(random.choice(agents), random.choice(list(Level)))
-    return steps + probes(observer.agent, observer.level, steps), observer
+    return steps + probes(observer.agent, observer.level, steps)
+
+
+def _moved(op: t.Op, start: int, suffix: str) -> t.Op:
+    if isinstance(op, t.Restart) or not suffix:
+        return op
+    op = replace(op, seat=replace(op.seat, label=op.seat.label + suffix))
+    if isinstance(op, t.Open) and op.parent:
+        return replace(op, parent=replace(op.parent, label=op.parent.label + suffix))
+    return replace(op, of=op.of + start) if isinstance(op, t.More) else op
