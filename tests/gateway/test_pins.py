@@ -130,3 +130,16 @@ def test_every_way_to_stand_against_a_pin() -> None:
 def test_p14_one_changed_tool_blocks_all_of_its_server() -> None:
     pinned, found = {"echo": ECHO, "other": OTHER}, {"echo": ECHO, "other": replace(OTHER, title="x")}
     assert verdict("echo", pinned, found) is Pin.CHANGED
+
+
+def test_a_home_that_cannot_be_looked_into_trusts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("no folder")
+    with pytest.raises(StorageError, match=r"^pins.json: cannot be read"):
+        Pins(tmp_path / "home").of("files")
+
+
+def test_what_another_process_trusts_holds_at_once(home: Path) -> None:
+    reader = Pins(home)
+    for definition in (ECHO, OTHER, replace(ECHO, title="x"), replace(ECHO, title="y")):
+        Pins(home).trust("files", [definition], AT)
+        assert list(reader.of("files").values()) == [definition]

@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, Protocol, TypeVar
 
@@ -182,7 +181,7 @@ def _definition(tool: types.Tool) -> Definition:
         tool.output_schema,
         tool.annotations.model_dump(mode="json", by_alias=True, exclude_none=True) if tool.annotations else None,
     )
-    if len(json.dumps(asdict(definition))) > DEFINITION_BYTES_MAX:
+    if definition.size > DEFINITION_BYTES_MAX:
         raise CutOffError(f"defines a tool in more than {DEFINITION_BYTES_MAX} bytes")
     return definition
 

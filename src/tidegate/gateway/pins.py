@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,10 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool as its server defines it: all that it says about the tool, hints included."""
+    """A tool as its server defines it: all that it says about the tool, hints included.
+
+    digest: SHA-256 over all of that, independent of the order of keys. size: of the same, in bytes of JSON.
+    """
 
     name: str
     title: str | None
@@ -34,12 +37,17 @@ class Definition:
     input_schema: Mapping[str, Any]
     output_schema: Mapping[str, Any] | None
     annotations: Mapping[str, Any] | None
+    digest: str = field(init=False)
+    size: int = field(init=False)
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 over all of it, independent of the order of keys."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode("ascii")).hexdigest()
+    def __post_init__(self) -> None:
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")).encode("ascii")
+        object.__setattr__(self, "digest", hashlib.sha256(text).hexdigest())
+        object.__setattr__(self, "size", len(text))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the server says, by field."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
 
 
 Definitions = Mapping[str, Definition]
@@ -47,20 +55,29 @@ Definitions = Mapping[str, Definition]
 
 
 class Pins:
-    """The pins of one home. Read afresh at each look, so that what the owner trusts holds at once."""
+    """The pins of one home. Looked up afresh each time, so that what the owner trusts holds at once."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / PINS_NAME
+        self._known: tuple[tuple[int, int, int], dict[str, Definitions]] | None = None
 
     def of(self, server: str) -> Definitions:
         """The trusted definitions of a server. Raises: StorageError when the file cannot be read or is damaged."""
-        tools = self._read().get(server, {"tools": []})["tools"]
-        definitions = [_parsed(tool) for tool in tools]
-        return {definition.name: definition for definition in definitions}
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return {}
+        except OSError:
+            raise _unreadable() from None
+        # The file is replaced, never rewritten, so this tells one from the next.
+        stamp = status.st_ino, status.st_mtime_ns, status.st_size
+        if self._known is None or self._known[0] != stamp:
+            self._known = stamp, {name: _definitions(pinned) for name, pinned in self._read().items()}
+        return self._known[1].get(server, {})
 
     def trust(self, server: str, definitions: Iterable[Definition], at: datetime) -> None:
         """Make these the server's trusted definitions, in place of all that were. For the owner."""
-        tools = [{**asdict(each), "sha256": each.digest} for each in sorted(definitions, key=lambda each: each.name)]
+        tools = [{**each.to_dict(), "sha256": each.digest} for each in sorted(definitions, key=lambda each: each.name)]
         pins = {**self._read(), server: {"trusted_at": at.isoformat(), "tools": tools}}
         text = json.dumps({"format": _FORMAT, "servers": pins}, indent=1, sort_keys=True)
         try:
@@ -74,14 +91,13 @@ class Pins:
             if found["format"] != _FORMAT:
                 raise ValueError
             servers: dict[str, Any] = found["servers"]
-            for server in servers.values():
-                for tool in server["tools"]:
-                    _parsed(tool)
+            for pinned in servers.values():
+                _definitions(pinned)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             # P17: no pin can be trusted, so no tool is.
-            raise StorageError(f"{PINS_NAME}: cannot be read, or is damaged; remove it and trust again") from None
+            raise _unreadable() from None
         return servers
 
     def _write(self, text: str) -> None:
@@ -119,10 +135,16 @@ def _compare(pinned: Definition | None, found: Definition | None) -> Pin:
     return Pin.TRUSTED if found.digest == pinned.digest else Pin.CHANGED
 
 
-def _parsed(tool: Mapping[str, Any]) -> Definition:
-    fields = dict(tool)
-    digest = fields.pop("sha256")
-    definition = Definition(**fields)
-    if not isinstance(definition.name, str) or digest != definition.digest:
+def _definitions(pinned: Mapping[str, Any]) -> Definitions:
+    return {tool["name"]: _definition(tool) for tool in pinned["tools"]}
+
+
+def _definition(tool: Mapping[str, Any]) -> Definition:
+    definition = Definition(**{name: value for name, value in tool.items() if name != "sha256"})
+    if not isinstance(definition.name, str) or tool["sha256"] != definition.digest:
         raise ValueError
     return definition
+
+
+def _unreadable() -> StorageError:
+    return StorageError(f"{PINS_NAME}: cannot be read, or is damaged; remove it and trust again")

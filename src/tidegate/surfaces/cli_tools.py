@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -207,7 +206,7 @@ def _change(pin: Pin, tool: str, before: Definition | None, after: Definition | 
     """The same for programs: both definitions where there is something to look at."""
     if pin is Pin.TRUSTED:
         return {"tool": tool, "pin": str(pin)}
-    return {"tool": tool, "pin": str(pin), "before": before and asdict(before), "after": after and asdict(after)}
+    return {"tool": tool, "pin": str(pin), "before": before and before.to_dict(), "after": after and after.to_dict()}
 
 
 def _show_change(tool: str, pin: Pin, before: Definition | None, after: Definition | None) -> None:
@@ -225,7 +224,7 @@ def _show_change(tool: str, pin: Pin, before: Definition | None, after: Definiti
 def _lines(definition: Definition | None) -> list[str]:
     if definition is None:
         return []
-    return json.dumps(asdict(definition), indent=1, ensure_ascii=False, sort_keys=True).split("\n")
+    return json.dumps(definition.to_dict(), indent=1, ensure_ascii=False, sort_keys=True).split("\n")
 
 
 def _agreed(name: str) -> bool:
