@@ -209,6 +209,22 @@ def test_making_the_files_leaves_nothing_else_behind_when_it_fails(home: Path, m
         store.session("assistant", "main").memory.save("k", "content")
 
 
+def test_what_is_made_is_made_to_stay_after_a_loss_of_power(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synchronised: list[str] = []
+    fsync = os.fsync
+
+    def watch(descriptor: int) -> None:
+        synchronised.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    with opened(home) as store:
+        store.session("assistant", "main")
+    folders = [home.parent, home, home / "agents", home / "agents" / "assistant"]
+    assert {str(folder) for folder in folders} <= set(synchronised)
+    assert synchronised.count(str(home / "agents" / "assistant")) == 4  # once a file, after it has its name
+
+
 # Versions of the schema
 
 

@@ -167,11 +167,11 @@ class _Opened:
         self.close_own()
 
     def close_lower(self) -> None:
-        for compartment, file in zip(self.compartments[1:], self.files[1:], strict=True):
-            compartment.close(named=file.holds())
+        for compartment in self.compartments[1:]:
+            compartment.close()
 
     def close_own(self) -> None:
-        self.compartments[0].close(named=self.files[0].holds())
+        self.compartments[0].close()
 
 
 class _Pool:

@@ -18,7 +18,6 @@ from tidegate.storage.base import Candidate, Compartment
 from tidegate.storage.sqlite_connection import (
     Connection,
     Row,
-    abandon,
     bounded_work,
     close,
     damaged,
@@ -166,12 +165,9 @@ class SqliteCompartment(Compartment):
         """Whether the file was opened as one that nobody can change."""
         return is_sealed(self._db)
 
-    def close(self, *, named: bool = True) -> None:
-        """Give back the file. named: whether it still bears its name; if not, what bears it now is left alone."""
-        if named:
-            close(self._db)
-        else:
-            abandon(self._db)
+    def close(self) -> None:
+        """Give back the file."""
+        close(self._db)
 
     # Writing
 

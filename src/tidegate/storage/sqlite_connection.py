@@ -118,15 +118,12 @@ def is_sealed(connection: Connection) -> bool:
 
 
 def close(connection: Connection) -> None:
-    """Give back a file. What the last one to close cannot write into it stays in its log, and nothing is lost."""
+    """Give back a file. What the last one to close cannot write into it stays in its log, and nothing is lost.
+
+    When the file has lost its name, SQLite leaves alone what bears it now, and the log of that.
+    """
     with suppress(apsw.Error):
         connection.close()
-
-
-def abandon(connection: Connection) -> None:
-    """Close a connection whose file has lost its name: what bears the name now, and its log, are not touched."""
-    _leave_file_alone(connection, True)
-    close(connection)
 
 
 def wal_of(path: Path) -> Path:

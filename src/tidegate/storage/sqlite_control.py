@@ -13,7 +13,7 @@ from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
 from tidegate.storage import sqlite_files
 from tidegate.storage.base import ControlStore, SessionRow
-from tidegate.storage.sqlite_connection import DriverError, Row, Value, abandon, close, is_sealed, storage_error
+from tidegate.storage.sqlite_connection import DriverError, Row, Value, close, is_sealed, storage_error
 from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_control
 
 _SELECT = "SELECT id, agent, name, taint, ceiling, parent, ended FROM sessions"
@@ -177,11 +177,8 @@ class _Held:
         return self.is_named()
 
     def close(self) -> None:
-        """Give back the file; what bears its name now is left alone."""
-        if self._file.holds():
-            close(self.db)
-        else:
-            abandon(self.db)
+        """Give back the file."""
+        close(self.db)
 
 
 def _close(held: _Held | None) -> None:
