@@ -19,13 +19,14 @@ class Bounds:
     """How far a model may go within one answer.
 
     requests_max: requests to it. calls_max: tool calls in one response. same_call_max: of one and the same call.
-    reply_chars_max: of one response, thoughts and arguments included. silence_seconds: without any sign of life.
+    text_chars_max: of the text of one response. reply_chars_max: of all of it, thoughts and arguments included. silence_seconds: without any sign of life.
     request_seconds: for one response. attempts_max: at one request. wait_seconds_max: before another attempt.
     """
 
     requests_max: int = 30
     calls_max: int = 20
     same_call_max: int = 3
+    text_chars_max: int = 200_000
     reply_chars_max: int = 2_000_000
     silence_seconds: float = 120
     request_seconds: float = 900
@@ -38,6 +39,7 @@ class Heard:
     """What has come of a response so far."""
 
     bits: list[str] = field(default_factory=list)
+    text_chars: int = 0
     chars: int = 0
     whole: Replied | None = None
 
@@ -45,15 +47,16 @@ class Heard:
     def text(self) -> str:
         return "".join(self.bits)
 
-    def take(self, piece: Piece, chars_max: int) -> None:
+    def take(self, piece: Piece, bounds: Bounds) -> None:
         """Note a piece. Raises: ModelError when it is too much."""
         if isinstance(piece, Replied):
             self.whole = piece
             return
         if isinstance(piece, str):
             self.bits.append(piece)
+            self.text_chars += len(piece)
         self.chars += piece.chars if isinstance(piece, Unseen) else len(piece)
-        if self.chars > chars_max:
+        if self.text_chars > bounds.text_chars_max or self.chars > bounds.reply_chars_max:
             raise ModelError(Trouble.FLOOD)
 
 
@@ -116,7 +119,7 @@ class Asking:
                     piece = await asyncio.wait_for(anext(pieces), self._bounds.silence_seconds)
                 except StopAsyncIteration:
                     return
-                heard.take(piece, self._bounds.reply_chars_max)
+                heard.take(piece, self._bounds)
                 if isinstance(piece, str) and piece:
                     outlet.show(Said(piece))
         finally:

@@ -33,7 +33,9 @@ def open_model(name: str, base_url: str | None = None, key: str | None = None) -
     except ModuleNotFoundError:
         raise _bad("the model library is not installed: pip install 'tidegate[agent]'") from None
     try:
-        return ProviderModel(models.infer_model(name) if base_url is None else _compatible(name, base_url, key))
+        if base_url is not None:
+            return ProviderModel(_compatible(name, base_url, key), says_when_done=True)
+        return ProviderModel(models.infer_model(name))
     except ImportError:
         raise _bad("the library of this provider is not installed: pip install pydantic-ai-slim[PROVIDER]") from None
     except UserError as error:
@@ -52,10 +54,11 @@ def _compatible(name: str, base_url: str, key: str | None) -> Provided:
 
 
 class ProviderModel:
-    """A model of some provider."""
+    """A model of some provider. says_when_done: a response that does not say why it ended, broke off."""
 
-    def __init__(self, provided: Provided) -> None:
+    def __init__(self, provided: Provided, *, says_when_done: bool = False) -> None:
         self._provided = provided
+        self._says_when_done = says_when_done
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
         """The response in pieces. Raises: ModelError; nothing of what the provider wrote is in it (P12)."""
@@ -70,7 +73,10 @@ class ProviderModel:
             ) as response:
                 async for event in response:
                     yield _piece(event)
-                yield _replied(response.get())
+                whole = response.get()
+                if self._says_when_done and whole.finish_reason is None:
+                    raise ModelError(Trouble.BROKEN)
+                yield _replied(whole)
         except Exception as error:  # noqa: BLE001  whatever it is, there is no answer
             raise _trouble(error) from None
 

@@ -43,6 +43,8 @@ PLACES = {
     "reindex": Place("cli_owner:reindex", "Make the search index anew."),
     "doctor": Place("cli_doctor:doctor", "Look for what can be wrong with the home."),
     "tools": Place("cli_tools:tools", "List, check and trust the tools of foreign servers."),
+    "chat": Place("cli_chat:chat", "Talk with the agent, which remembers."),
+    "todo": Place("cli_todo:todo", "Show the agent's to-do list."),
     "mcp": Place("cli_servers:mcp", "Serve the memory tools to an MCP client."),
     "demo": Place("cli_servers:demo", "Show what this is, with a real server and client."),
 }

@@ -1,0 +1,40 @@
+"""The agent's to-do list, for its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level
+from tidegate.surfaces.cli_common import Command, open_store, options, show
+from tidegate.surfaces.output import escape
+
+_MARKS = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
+
+
+@click.command(cls=Command, examples=("tidegate todo", "tidegate todo --session chat", "tidegate todo --level PUBLIC"))
+def todo() -> None:
+    """Show the agent's to-do list: as --session sees it, or --level; without either, the highest one there is."""
+    chosen = options()
+    if chosen.session is not None and chosen.level is not None:
+        raise InvalidArgument(
+            "level: a session has its own level; give --level or --session, not both", argument="level"
+        )
+    with open_store() as store:
+        if chosen.session is not None:
+            session = store.resume(chosen.agent, chosen.session)
+        else:
+            session = store.session(chosen.agent, level=Level.RESTRICTED if chosen.level is None else chosen.level)
+        result = session.call_tool("todo_read")
+    show(result, lines(result))
+
+
+def lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """A to-do list, a line each."""
+    for each in result["todos"]:
+        yield f"{_MARKS[each['state']]} {escape(each['content'])}"
+    if not result["todos"]:
+        yield "nothing to do"
