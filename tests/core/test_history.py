@@ -12,7 +12,7 @@ from tidegate.domain.audit import Action
 from tidegate.domain.expiry import Expiry
 from tidegate.domain.record import Origin
 from tidegate.domain.version import State
-from tidegate.errors import InvalidArgument, LimitExceeded, NotFound
+from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, StorageError
 from tidegate.policy.levels import Level
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
@@ -232,6 +232,41 @@ def test_relabel_of_what_is_deleted_or_was_never_there_is_not_found(scene: Scene
     for key in ("k", "other"):
         with pytest.raises(NotFound, match="key"):
             scene.store.owner(AGENT).relabel(key, PUBLIC)
+
+
+@pytest.mark.parametrize("act", ["restore", "relabel", "purge", "reindex", "expire"])
+def test_an_act_whose_entry_cannot_be_written_does_not_happen(
+    opening: Open, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    scene = opening(expiry=Expiry(tags={"scratch": timedelta(days=1)}))
+    scene.save("k", "one", PUBLIC, "scratch")
+    scene.save("other", "one")
+    scene.save("other", "two")
+    scene.delete("other")
+    scene.wait(2 * 86_400)
+    owner = scene.store.owner(AGENT)
+    acts = {
+        "restore": lambda: owner.restore("other", PUBLIC),
+        "relabel": lambda: owner.relabel("other", INTERNAL),
+        "purge": lambda: owner.purge(timedelta()),
+        "reindex": lambda: owner.reindex(),
+        "expire": lambda: scene.save("new", "text"),
+    }
+    if act == "relabel":
+        owner.restore("other", PUBLIC)
+    before = seen(scene), seen(scene, "other"), [line.entry for line in owner.trail()]
+    with scene.provider.archive(AGENT, PUBLIC) as archive:
+        compartment = type(archive)
+
+    def refuse(*_: object) -> None:
+        raise StorageError("the disk is full; nothing was changed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compartment, "append", refuse)
+        with pytest.raises(StorageError):
+            acts[act]()
+    assert (seen(scene), seen(scene, "other"), [line.entry for line in owner.trail()]) == before
+    assert all(verdict.holds for verdict in owner.verify())
 
 
 def test_relabel_copies_nothing_when_the_memory_changes_meanwhile(

@@ -17,7 +17,7 @@ from tidegate.core import upkeep
 from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
 from tidegate.domain.text import ANALYSIS_VERSION
-from tidegate.errors import NotFound
+from tidegate.errors import NotFound, StorageError
 from tidegate.policy.levels import Level
 
 PUBLIC, INTERNAL = Level.PUBLIC, Level.INTERNAL
@@ -145,6 +145,20 @@ def test_the_index_of_a_lower_level_is_left_to_that_level(scene: Scene) -> None:
         assert found(scene, "apples", INTERNAL) == (["k"], False)
     with scene.provider.archive(AGENT, PUBLIC) as archive:
         assert not archive.index_whole()
+
+
+def test_reading_goes_on_where_the_index_cannot_be_made(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_anew(scene)
+    scene = reopened(scene)
+
+    def refuse(*_: object) -> None:
+        raise StorageError("the store is read-only; nothing was changed")
+
+    monkeypatch.setattr(type(scene.provider), "archive", refuse)
+    assert found(scene, "apples") == ([], False)
+    assert scene.content("k1") == "apples 1"
+    with pytest.raises(StorageError):
+        scene.save("k", "apples")
 
 
 def test_deleting_what_is_not_indexed_yet_leaves_the_statistics_right(scene: Scene) -> None:

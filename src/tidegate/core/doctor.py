@@ -96,7 +96,7 @@ class Doctor:
                 yield from self._remedied(found, path, archive)
                 yield from _chain(archive, where, settings)
         except StorageError as failure:
-            yield error(where, failure.message, "run this again when less is going on")
+            yield error(where, failure.message, "what is inside was not examined: see to this, and run it again")
 
     def _remedied(self, found: list[Finding], path: Path, archive: Archive) -> Iterator[Finding]:
         """The findings, those that can be put right put right, if that was asked for."""

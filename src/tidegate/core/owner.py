@@ -108,8 +108,8 @@ class Owner:
     def reindex(self, level: Level | None = None, *, progress: Progress = _quietly) -> int:
         """Make the search index anew from what is saved, in steps; how many memories. Searches go on meanwhile.
 
-        Until it is done they say that they are not complete. Interrupted, the next call of a session at that level, or
-        the next reindex, goes on. Raises: NotFound (agent), StorageError.
+        Until it is done they say that they are not complete. Interrupted, the first calls of the next process that has
+        a session at that level, or the next reindex, go on. Raises: NotFound (agent), StorageError.
         """
         return sum(self._reindex(each, progress) for each in self._door.levels(level))
 

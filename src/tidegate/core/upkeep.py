@@ -7,7 +7,7 @@ bounded steps, so that no call waits for all of it; each step is whole, so that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 
 from tidegate.core.expiry import Fading, FadingCompartment
@@ -15,6 +15,7 @@ from tidegate.domain.audit import Action, Event, commit
 from tidegate.domain.expiry import Expiry
 from tidegate.domain.record import Record
 from tidegate.domain.text import analyse
+from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive, Reading, StorageProvider, View, Views, WritableView
 
@@ -40,7 +41,8 @@ class Upkeep(Views):
 
     @contextmanager
     def view(self, agent: str, taint: Level) -> Iterator[View]:
-        self._tend_index(agent, taint)
+        with suppress(StorageError):  # a home that cannot be written is read all the same; searches say what is lacking
+            self._tend_index(agent, taint)
         with self._provider.view(agent, taint) as view:
             yield View(self._faded(view.visible)) if self._expiry else view
 
@@ -105,7 +107,7 @@ def index_step(archive: Archive, after: str = "") -> str | None:
 
 
 def rebuild_index(archive: Archive, now: datetime, progress: Callable[[str], object]) -> int:
-    """Make the index anew, in steps, as an act of the owner; how many memories. Interrupted, it goes on by itself."""
+    """Make the index anew, in steps, as an act of the owner; how many memories. Interrupted, the next one goes on."""
     with archive.transaction():
         archive.clear_index()
     after = index_step(archive)

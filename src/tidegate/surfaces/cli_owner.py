@@ -131,7 +131,7 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
 def reindex() -> None:
     """Make the search index anew, at every level or at --level, while servers run.
 
-    Until it is done, searches say that they are not complete. It can be interrupted, and goes on by itself.
+    Until it is done, searches say that they are not complete. Interrupted, the next command goes on.
     """
     with open_owner() as owner:
         count = owner.reindex(options().level, progress=output.note)
