@@ -64,6 +64,31 @@ with tidegate.open(home) as store:
     assert unsound(made) == []
 
 
+def test_c07_maintenance_beside_writers_loses_nothing_and_ends(made: Path) -> None:
+    turns = 200 if DEEP else 40
+    script = f"""
+from pathlib import Path
+from tidegate.storage.sqlite import SqliteProvider
+if number < 2:
+    with tidegate.open(home) as store:
+        session = store.session("assistant", "main")
+        for turn in range({turns}):
+            session.memory.save(f"k{{number}}-{{turn % 10}}", f"words {{turn}}", ["t"])
+            assert session.memory.search("words")
+else:
+    provider = SqliteProvider(Path(home))
+    for turn in range({turns // 8}):
+        tell(provider.compact("assistant", Level.PUBLIC))
+    provider.close()
+"""
+    with crowd(made, script, 3) as processes:
+        assert set(said(processes)[2]) <= {"True", "False"}
+    with opened(made) as store:
+        found = {memory.key: memory.version for memory in store.session("assistant").memory.list()}
+    assert found == {"same": 1, **{f"k{n}-{each}": turns // 10 for n in range(2) for each in range(10)}}
+    assert unsound(made) == []
+
+
 def test_c11_the_last_acknowledged_save_of_two_processes_wins_whole(made: Path) -> None:
     turns = 500 if DEEP else 80
     script = f"""
