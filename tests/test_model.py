@@ -196,6 +196,31 @@ def test_a_level_argument_has_no_effect_but_an_entry() -> None:
     assert model.audit["ada", Level.PUBLIC] == ["open", "attempt", "save"]
 
 
+def test_the_context_holds_what_is_tagged_for_it_once_and_unshadowed() -> None:
+    saved = (t.Save(LOW, "k", "v", ("rule", "persona")), t.Save(LOW, "l", "v", ("rule",)), t.Save(HIGH, "l", "v"))
+    assert last(*saved, t.Context(LOW)) == {"included": 2, "left_out": 0}
+    assert last(*saved, t.Context(HIGH)) == {"included": 1, "left_out": 0}
+
+
+def test_to_dos_are_one_list_a_level_and_the_highest_shadows() -> None:
+    planned = (t.Plan(LOW, ("tea",)), t.Plan(HIGH, ("milk", "tea")))
+    assert last(planned[0], t.Planned(HIGH)) == {"todos": ["tea"]}
+    assert [last(*planned, t.Planned(seat)) for seat in (LOW, HIGH)] == [{"todos": ["tea"]}, {"todos": ["milk", "tea"]}]
+    assert last(*planned, t.Planned(OTHER)) == {"todos": []}
+
+
+def test_a_conversation_is_its_sessions_alone_and_goes_with_it() -> None:
+    told = answers(t.Say(LOW, "one"), t.Raise(LOW, Level.INTERNAL), t.Say(LOW, "two"), t.Said(LOW), t.Said(HIGH))
+    levels = [("one", "PUBLIC"), ("two", "INTERNAL")]
+    assert told[-2] == {"messages": [{"content": content, "level": level} for content, level in levels]}
+    assert told[-1] == {"messages": []}
+    model = Model()
+    for step in t.trace((t.Open(LOW), t.Say(LOW, "one"), t.Raise(LOW, Level.INTERNAL), t.Reset(LOW))):
+        model.answer(step, time_of(step.index))
+    assert model.audit["ada", Level.PUBLIC] == ["open", "save", "purge"]
+    assert model.audit["ada", Level.INTERNAL] == ["raise", "reset"]
+
+
 def test_long_content_is_cut_in_search_and_list_and_whole_in_get() -> None:
     saved = t.Save(LOW, "k", "milk " * 120)
     found = last(saved, t.Search(LOW, "milk"))["results"]

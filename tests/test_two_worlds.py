@@ -17,7 +17,7 @@ from tests.yardstick.worlds import World
 from tidegate.policy.levels import Level
 
 LENGTH = 10
-EVERY_KIND = set(get_args(t.Verb)) | set(get_args(t.Act)) | {t.Restart}
+EVERY_KIND = {*get_args(t.Memory), *get_args(t.Other), *get_args(t.Act), t.Restart}
 TRACES = portions(5_000, 200_000, size=250)
 
 

@@ -69,6 +69,13 @@ def _verbs(seat: t.Seat, secret: str) -> list[t.Op]:
         t.Call(seat, f"memory_{secret}", (), ("REFUSED", "P17")),
         t.Open(kid, Level.PUBLIC, None, seat),
         t.Save(kid, f"kid {secret}", secret),
+        t.Save(seat, f"rule {secret}", secret, ("rule",)),
+        t.Context(seat),
+        t.Plan(seat, (secret, "tea")),
+        t.Planned(seat),
+        t.Say(seat, secret),
+        t.Said(seat),
+        t.Say(kid, secret),
         t.End(kid),
     ]
 

@@ -16,7 +16,7 @@ from tidegate.policy.levels import Level
 AGENT, OTHERS = "ada", ("adam", "ad_", "a-da", "ada.restricted")
 KEYS = ("tea", "Tea", "te_", "tea-time", "user-name", "caf\u00e9", "cafe\u0301", "a:b", "%")
 WORDS = ("tea", "green", "black", "milk", "the", "drinks", "teas", "secret")
-TAGS = ("x", "y", "tea")
+TAGS = ("x", "rule", "tea")
 LABELS = ("main", "side", "Main")
 LONG = "milk " * 120  # more than an excerpt holds
 
@@ -89,6 +89,11 @@ class Generator:
             (self._more, 5),
             (lambda: t.Delete(self._seat(), self._key(), self._coin()), 12),
             (lambda: t.Call(self._seat(), *self._random.choice(CALLS)), 6),
+            (lambda: t.Context(self._seat()), 2),
+            (lambda: t.Plan(self._seat(), tuple(self._random.sample(WORDS, self._random.randint(0, 2)))), 3),
+            (lambda: t.Planned(self._seat()), 3),
+            (lambda: t.Say(self._seat(), self._words(3)), 4),
+            (lambda: t.Said(self._seat()), 3),
             (lambda: t.Raise(self._seat(), self._level()), 6),
             (self._ceiling, 2),
             (lambda: t.Reset(self._seat()), 2),
@@ -217,6 +222,8 @@ def probes(agent: str, level: Level, steps: t.Trace) -> t.Trace:
         *(t.More(seat, index, None, 1) for index in pages[-2:]),
         t.Call(seat, *CALLS[2]),
         t.Get(seat, "tea"),
+        t.Context(seat),
+        t.Planned(seat),
         t.Delete(seat, "te_"),
         t.Save(seat, "tea", "green tea"),
         t.Search(seat, "green tea", 1),

@@ -1,7 +1,8 @@
 """P5 and P6, as security.md states them: what an observer sees does not change when what it may not depend on is gone.
 
 An operation concerns the lowest level at which it may be felt: that of its session before it; of a reset, an end or a
-ceiling also the sessions below it in the tree, and of an end the parent that its taint joins.
+ceiling also the sessions below it in the tree, of an end the parent that its taint joins, and of a reset or an end the
+levels of the messages that go with the conversation.
 """
 
 from __future__ import annotations
@@ -163,7 +164,10 @@ def _felt(model: Model, op: t.Op) -> Level:
             above = model.sessions[parent]
             return min(acting, above.taint) if session is None or session.parent is above else acting
         case t.Reset() | t.Ceiling() | t.End() if session is not None:
-            felt = [session.taint, *(each.taint for each in model.sessions.values() if _is_under(each, session))]
+            under = [each for each in model.sessions.values() if _is_under(each, session)]
+            felt = [session.taint, *(each.taint for each in under)]
+            if not isinstance(op, t.Ceiling):  # the conversation goes, at every level at which it was held
+                felt += [level for each in (session, *under) for _, level in each.messages]
             if isinstance(op, t.End) and session.parent is not None and not session.parent.ended:
                 felt.append(session.parent.taint)
             return min(felt)
@@ -173,4 +177,4 @@ def _felt(model: Model, op: t.Op) -> Level:
 
 def _is_under(session: Session, root: Session) -> bool:
     above = session.parent
-    return above is not None and not session.ended and (above is root or _is_under(above, root))
+    return above is not None and (not session.ended or bool(session.messages)) and root in session.ancestors

@@ -66,7 +66,7 @@ def know_the_home(patch: Patch) -> None:
     @replaced(patch, InMemoryProvider, "_visible")
     def visible(real: Fault, self: InMemoryProvider, *args: Any) -> Any:
         found = real(self, *args)
-        for compartment in found:
+        for compartment in (*found, *self._compartments.values()):
             compartment.home = self
         return found
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.yardstick.leaks import Fault, Patch, above, beside, fresh_in_every_world, holding, leak, live, replaced
 
-from tidegate.core import memory, records
+from tidegate.core import conversation, memory, records, session
+from tidegate.core.clearing import Clearing
 from tidegate.core.gate import Act, Answer
 from tidegate.core.records import Item
 from tidegate.core.session import SessionMemory
@@ -228,6 +229,40 @@ def scores_use_the_statistics_of_one_level(patch: Patch) -> None:
     @replaced(patch, ranking, "score")
     def score(real: Fault, query: Any, match: Any, frequencies: Any, statistics: Any) -> Any:
         return real(query, match, frequencies, replace(statistics, documents=1))
+
+
+# The prompt block, to-dos, conversations
+
+
+@leak("the prompt block counts what is hidden")
+def the_context_says_how_much_is_hidden(patch: Patch) -> None:
+    @replaced(patch, session, "context")
+    def context(real: Fault, view: View, **rest: Any) -> Any:
+        answer = real(view, **rest)
+        left_out = answer.value.left_out + len(live(above(view.visible[0])))
+        return replace(answer, value=replace(answer.value, left_out=left_out))
+
+
+@leak("other kinds of records")
+def to_dos_are_read_from_above(patch: Patch) -> None:
+    @replaced(patch, records, "variants")
+    def variants(real: Fault, visible: Any, kind: Kind, key: str) -> Any:
+        hidden = [each.read(kind, key) for own in visible[:1] for each in above(own) if kind is Kind.TODO]
+        return [each for each in hidden if each] or real(visible, kind, key)
+
+
+@leak("other kinds of records", by_model=True)
+def a_conversation_is_read_by_every_session(patch: Patch) -> None:
+    @replaced(patch, conversation, "is_of")
+    def is_of(_: Fault, key: str, asked: str) -> Any:
+        return True
+
+
+@leak("reset (P7)", by_model=True)
+def a_reset_keeps_the_conversation(patch: Patch) -> None:
+    @replaced(patch, Clearing, "clear")
+    def clear(_: Fault, self: Clearing, rows: Any) -> Any:
+        return set()
 
 
 # Cursors

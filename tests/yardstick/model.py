@@ -43,7 +43,7 @@ class Item:
     live: bool = True
 
 
-@dataclass
+@dataclass(eq=False)
 class Session:
     """A conversation; it is over when it or any session above it is."""
 
@@ -52,6 +52,7 @@ class Session:
     own_ceiling: Level
     parent: Session | None
     own_end: bool = False
+    messages: list[tuple[str, Level]] = field(default_factory=list)
 
     @property
     def ended(self) -> bool:
@@ -60,6 +61,10 @@ class Session:
     @property
     def ceiling(self) -> Level:
         return self.own_ceiling if self.parent is None else min(self.own_ceiling, self.parent.ceiling)
+
+    @property
+    def ancestors(self) -> list[Session]:
+        return [] if self.parent is None else [self.parent, *self.parent.ancestors]
 
     @property
     def depth(self) -> int:
@@ -74,6 +79,7 @@ class Model:
     sessions: dict[t.Seat, Session] = field(default_factory=dict)
     audit: dict[tuple[str, Level], list[str]] = field(default_factory=dict)
     cursors: dict[int, Cursor | None] = field(default_factory=dict)
+    todos: dict[tuple[str, Level], tuple[str, ...]] = field(default_factory=dict)
     now: datetime = datetime.min
 
     def answer(self, step: t.Step, now: datetime) -> Answer:
@@ -97,7 +103,7 @@ class Model:
             case t.Resume() as op:
                 return {"taint": self.living(op.seat).taint}
             case t.Reset() as op:
-                return self.end(self.living(op.seat))
+                return self.reset(self.living(op.seat))
             case t.End() as op:
                 return self.join(self.living(op.seat))
             case op:
@@ -123,6 +129,28 @@ class Model:
                 return self.delete(s, op.key)
             case t.Call():
                 return self.call(s, op)
+            case _:
+                return self._other(op, s)
+
+    def _other(self, op: t.Other, s: Session) -> Answer:
+        match op:
+            case t.Context():
+                tagged = [i for i in self.visible(s) if {"rule", "preference", "persona", "project"} & set(i.tags)]
+                return {"included": len(tagged), "left_out": 0}
+            case t.Plan():
+                self.todos[s.seat.agent, s.taint] = op.todos
+                self.enter(s, s.taint, "save")
+                return {"todos": list(op.todos)}
+            case t.Planned():
+                lists = [self.todos.get((s.seat.agent, level)) for level in reversed(LEVELS) if level <= s.taint]
+                return {"todos": next((list(each) for each in lists if each is not None), [])}
+            case t.Say():
+                s.messages.append((op.content, s.taint))
+                self.enter(s, s.taint, "save")
+                return {}
+            case t.Said():
+                told: list[Answer] = [{"content": content, "level": level} for content, level in s.messages]
+                return {"messages": told}
 
     # Sessions
 
@@ -191,10 +219,24 @@ class Model:
         s.own_end = True
         return {}
 
+    def reset(self, s: Session) -> Answer:
+        self.clear(s)
+        return self.end(s)
+
     def join(self, s: Session) -> Answer:
         if s.parent:
             self.raise_taint(s.parent, s.taint)
-        return self.end(s)
+        self.end(s)
+        self.clear(s)
+        return {}
+
+    def clear(self, s: Session) -> None:
+        """Remove what was said in a session and in those below it, for good."""
+        for each in self.sessions.values():
+            if each is s or s in each.ancestors:
+                for _, level in each.messages:
+                    self.enter(each, level, "purge")
+                each.messages.clear()
 
     def enter(self, s: Session, level: Level, action: str) -> None:
         self.audit.setdefault((s.seat.agent, level), []).append(action)

@@ -121,6 +121,43 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """The prompt block of what is remembered."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Replace the to-do list."""
+
+    seat: Seat
+    todos: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Read the to-do list."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """The host stores a message of the conversation."""
+
+    seat: Seat
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The host reads the conversation."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True)
 class Raise:
     seat: Seat
     level: Level
@@ -149,7 +186,9 @@ class Restart:
     """Every process stops, and starts again on the same home. Handles are taken up anew, by name."""
 
 
-Verb: TypeAlias = Save | SaveMany | Get | Search | Pages | Page | More | Delete | Call
+Memory: TypeAlias = Save | SaveMany | Get | Search | Pages | Page | More | Delete | Call
+Other: TypeAlias = Context | Plan | Planned | Say | Said
+Verb: TypeAlias = Memory | Other
 Act: TypeAlias = Open | Resume | Raise | Ceiling | Reset | End
 Op: TypeAlias = Verb | Act | Restart
 

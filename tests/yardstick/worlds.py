@@ -170,6 +170,26 @@ class World:
                 return self._page(index, session, op.tag, op.limit, None)
             case t.More():
                 return self._page(index, session, op.tag, op.limit, self._cursors.get(op.of) or NO_CURSOR)
+            case _:
+                return self._other(op, session)
+
+    def _other(self, op: t.Other, session: Session) -> tuple[Answer, object]:
+        match op:
+            case t.Context():
+                block = session.context()
+                return {"included": block.included, "left_out": block.left_out}, block.text
+            case t.Plan():
+                todos = session.todos.write([{"content": content} for content in op.todos])
+                return {"todos": [each.content for each in todos]}, todos
+            case t.Planned():
+                todos = session.todos.read()
+                return {"todos": [each.content for each in todos]}, todos
+            case t.Say():
+                session.conversation.append([op.content])
+                return {}, None
+            case t.Said():
+                said = session.conversation.read()
+                return {"messages": [{"content": each.content, "level": each.level.name} for each in said]}, said
 
     def _pages(self, session: Session, op: t.Pages) -> tuple[Answer, object]:
         listing, cursor, pages = session.memory.list(op.tag), None, list[Page]()
@@ -218,14 +238,17 @@ class Contents:
     """All that a compartment holds, as far as the contract lets one look."""
 
     records: list[Record]
+    others: list[Record]
     statistics: Statistics
     entries: list[Entry]
 
 
 def contents(compartment: Reading) -> Contents:
     """What a compartment holds now: live records in full, statistics, the audit chain."""
-    records = compartment.page(Kind.MEMORY, after="", tag=None, limit=10_000, chars_max=10_000)
-    return Contents(records, compartment.statistics(), list(compartment.entries()))
+    of = {kind: compartment.page(kind, after="", tag=None, limit=10_000, chars_max=10_000) for kind in Kind}
+    memories = of.pop(Kind.MEMORY)
+    others = [record for records in of.values() for record in records]
+    return Contents(memories, others, compartment.statistics(), list(compartment.entries()))
 
 
 def thawed(value: t.Frozen) -> object:
