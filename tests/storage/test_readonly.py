@@ -227,3 +227,27 @@ def test_d07_a_home_is_not_made_where_nothing_can_be_written(made: Path) -> None
 
     assert as_nobody(made, run) == [None, *["home: cannot be written; nothing was changed"] * 2]
     assert bytes_of(made) == {}
+
+
+def test_d07_a_file_opened_as_one_that_nobody_can_change_is_not_kept_open(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(made, prefix="x") as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "access", lambda *_, **__: False)
+            session = store.session("assistant", "CONFIDENTIAL")
+            assert read_all(session) == READ
+            assert refusal(lambda: session.memory.save("k", "other")) == "the store is read-only; nothing was changed"
+            assert (
+                refusal(lambda: session.raise_taint(Level.RESTRICTED)) == "the store is read-only; nothing was changed"
+            )
+            held = open_below(made)
+        assert refusal(lambda: session.memory.save("k", "other")) == "done"
+    assert [path for path in held if "control" not in path] == []
+
+
+def open_below(home: Path) -> list[str]:
+    """The files of a home that this process has open."""
+    links = [Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
+    paths = [os.readlink(link) for link in links if link.is_symlink()]
+    return [path for path in paths if path.startswith(str(home))]

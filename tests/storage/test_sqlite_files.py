@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -367,6 +368,26 @@ def test_a_raise_into_a_control_store_that_was_removed_is_never_acknowledged(mad
         (made / "control.db").unlink()
         with pytest.raises(StorageError):
             session.raise_taint(Level.RESTRICTED)
+
+
+def test_a_control_store_removed_in_mid_transaction_takes_no_change_with_it_unsaid(made: Path) -> None:
+    with closing(SqliteProvider(made)) as provider:
+        session = provider.control.sessions("assistant")[0].id
+        with pytest.raises(StorageError, match=r"control\.db was"), provider.control.transaction():  # noqa: PT012 - at the end
+            provider.control.set_taint(session, Level.RESTRICTED)
+            (made / "control.db").unlink()
+
+
+def test_the_control_store_is_changed_in_transactions_only(made: Path) -> None:
+    with closing(SqliteProvider(made)) as provider:
+        session = provider.control.sessions("assistant")[0]
+        for act in (
+            lambda: provider.control.set_taint(session.id, Level.RESTRICTED),
+            lambda: provider.control.end(session.id),
+        ):
+            with pytest.raises(StorageError, match="transactions only"):
+                act()
+        assert provider.control.read(session.id) == session
 
 
 def test_no_new_files_for_an_agent_that_had_some(made: Path) -> None:
