@@ -7,7 +7,7 @@ bounded steps, so that no call waits for all of it; each step is whole, so that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timedelta
 
 from tidegate.core.expiry import Fading, FadingCompartment
@@ -39,12 +39,15 @@ class Upkeep(Views):
         self._indexed: dict[tuple[str, Level], str | None] = {}
         self._swept: dict[tuple[str, Level], datetime] = {}
 
-    @contextmanager
-    def view(self, agent: str, taint: Level) -> Iterator[View]:
+    def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
         with suppress(StorageError):  # a home that cannot be written is read all the same; searches say what is lacking
             self._tend_index(agent, taint)
+        return self._faded_view(agent, taint) if self._expiry else self._provider.view(agent, taint)
+
+    @contextmanager
+    def _faded_view(self, agent: str, taint: Level) -> Iterator[View]:
         with self._provider.view(agent, taint) as view:
-            yield View(self._faded(view.visible)) if self._expiry else view
+            yield View(self._faded(view.visible))
 
     @contextmanager
     def writable_view(self, agent: str, taint: Level) -> Iterator[WritableView]:

@@ -179,8 +179,8 @@ class _Pool:
 
     def __init__(self, open_view: Callable[[_Place], _Opened]) -> None:
         self._open_view = open_view
-        self._places = threading.BoundedSemaphore(VIEWS_MAX)
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._taken = 0
         self._idle: OrderedDict[_Place, list[_Opened]] = OrderedDict()
         self._process = os.getpid()
         self._closed = False
@@ -192,19 +192,21 @@ class _Pool:
     def take(self, place: _Place) -> _Opened:
         if os.getpid() != self._process:
             raise StorageError("the store was opened before this process was forked; open it again")
-        self._places.acquire()
+        with self._lock:
+            while self._taken >= VIEWS_MAX:
+                self._lock.wait()
+            if self._closed:
+                raise StorageError("the store is closed")
+            idle = self._idle.get(place)
+            opened = idle.pop() if idle else None
+            self._taken += 1
         try:
-            with self._lock:
-                if self._closed:
-                    raise StorageError("the store is closed")
-                idle = self._idle.get(place)
-                opened = idle.pop() if idle else None
             if opened is not None and not opened.still_named():
                 opened.close()
                 opened = None
             return opened or self._open_view(place)
         except BaseException:
-            self._places.release()
+            self._free()
             raise
 
     def give_back(self, place: _Place, opened: _Opened, *, keep: bool) -> None:
@@ -212,7 +214,12 @@ class _Pool:
             surplus = opened if self._closed or not keep or not opened.lasting else self._put_away(place, opened)
         if surplus is not None:
             surplus.close()
-        self._places.release()
+        self._free()
+
+    def _free(self) -> None:
+        with self._lock:
+            self._taken -= 1
+            self._lock.notify()
 
     def forget(self, agent: str) -> None:
         """Close what is kept open of an agent."""
