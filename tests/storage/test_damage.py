@@ -132,6 +132,23 @@ def test_d02_a_damaged_lower_file_is_an_error_and_not_an_answer_without_it(made:
             said(act)
 
 
+@pytest.mark.parametrize("damage", [truncate, overwrite_header, empty, garbage, cut_to_the_header])
+def test_d04_a_file_damaged_while_in_use_gives_an_error_or_what_was_there_and_never_less(
+    made: Path, damage: Damage
+) -> None:
+    with opened(made) as store:
+        session = store.session("assistant", "PUBLIC")
+        session.memory.get("k1")
+        damage(database(made))
+        for act, least in zip(acts(session)[:4], (1, 10, 20, 20), strict=True):
+            try:
+                found = act()
+            except StorageError:
+                continue
+            assert len(found if isinstance(found, list) else [found]) >= least
+            assert found is not None
+
+
 @pytest.mark.parametrize("damage", [*DAMAGES, Path.unlink])
 def test_d02_levels_below_a_damaged_file_keep_working(made: Path, damage: Damage) -> None:
     damage(database(made, Level.CONFIDENTIAL))
