@@ -21,7 +21,7 @@ RERANKED_MAX = 64
 TEXT_CHARS_MAX = 2_000
 """How much of each text is read, from its beginning."""
 
-_PARTS_WEIGHT = 0.4
+_PARTS_WEIGHT = 0.2
 _COMPANY_WEIGHT = 0.45
 _LENGTH = 0.15  # how much a long text counts for less: it holds more parts of words by chance
 _LEADERS = 8  # candidates whose company counts
