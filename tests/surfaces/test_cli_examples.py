@@ -52,6 +52,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "save plan 'We launch in May' --level INTERNAL",
             "save other x --agent a",
             "session new main --level INTERNAL",
+            "session new chat --level INTERNAL",
             "export memories.jsonl --level CONFIDENTIAL",
             "backup assistant.backup",
         ):
