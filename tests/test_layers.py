@@ -19,6 +19,7 @@ LAYERS = ("errors", "policy", "domain", "storage", "core", "tools", "gateway", "
 # Beside the layers: what may import them is checked like any import, by the layer given here.
 BESIDE = {
     "config": "domain",
+    "config_channels": "domain",
     "config_reach": "domain",
     "config_servers": "domain",
     "home": "domain",
@@ -37,13 +38,13 @@ ALLOWED = {
     "psycopg_pool": ("storage.postgres",),
     "fastmcp": ("surfaces.", "gateway.connections"),
     "mcp": ("surfaces.protocol", "gateway.connections", "gateway.wire"),
-    "mcp_types": ("surfaces.protocol", "gateway.connections", "gateway.wire"),
+    "mcp_types": ("surfaces.protocol", "gateway.connections", "gateway.guard", "gateway.wire"),
     "httpx2": ("gateway.http",),
     "pydantic": ("surfaces.protocol", "gateway.connections", "gateway.wire"),
     "anyio": ("surfaces.protocol", "gateway.wire"),
     "pydantic_ai": ("agent.",),
-    "cronsim": ("agent.",),
-    "apprise": ("agent.",),
+    "cronsim": ("domain.schedule",),
+    "apprise": ("agent.delivery",),
     "rich": ("surfaces.",),
 }
 LINES_MAX = 400

@@ -7,11 +7,12 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate import config_servers
-from tidegate.domain import expiry
+from tidegate import config_channels, config_servers
+from tidegate.domain import expiry, schedule
 from tidegate.domain.age import AGE_FORM
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, StorageError
@@ -53,6 +54,16 @@ def _is_rules(read: Callable[[Any], object]) -> Callable[[Any], bool]:
     return accepts
 
 
+def _is_read_by(read: Callable[[Any], object]) -> Callable[[Any], bool]:
+    def accepts(value: object) -> bool:
+        try:
+            return read(value) is not None
+        except InvalidArgument:
+            return False
+
+    return accepts
+
+
 def _parse_table(text: str) -> object:
     try:
         return json.loads(text)
@@ -70,6 +81,11 @@ _URL = _Kind("an http or https URL, without user and password", config_servers.i
 _VARIABLE = _Kind(
     "the name of an environment variable: the key itself does not belong here",
     lambda value: isinstance(value, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", value) is not None,
+)
+_CHANNEL = _Kind("the name of a channel, as in [channels.NAME]", config_channels.is_name)
+_ZONE = _Kind("a time zone, such as Europe/Berlin", _is_read_by(schedule.read_zone))
+_QUIET = _Kind(
+    "two different times of day, such as 22:00-07:00", _is_read_by(lambda text: schedule.read_quiet(text, None))
 )
 _TAG_RULES = _Kind(f"a table of tags, each with an age: {AGE_FORM}", _is_rules(expiry.read_tags), _parse_table)
 _LEVEL_RULES = _Kind(f"a table of levels, each with an age: {AGE_FORM}", _is_rules(expiry.read_levels), _parse_table)
@@ -89,6 +105,27 @@ SECTIONS: Mapping[str, Mapping[str, _Kind]] = {
         "history_chars_max": _NUMBER,
         "context_chars_max": _NUMBER,
     },
+    "run": {
+        "grace_minutes": _NUMBER,
+        "time_limit_minutes": _NUMBER,
+        "lease_seconds": _NUMBER,
+        "rerun_interrupted": _FLAG,
+        "channel": _CHANNEL,
+    },
+    "trigger": {
+        "every_minutes": _NUMBER,
+        "quiet": _QUIET,
+        "timezone": _ZONE,
+        "level": _LEVEL,
+        "ceiling": _LEVEL,
+        "channel": _CHANNEL,
+    },
+}
+
+# Sections of sections, each named by the owner.
+_NAMED: Mapping[str, Callable[[object, Path, config_servers.Complain], Mapping[str, object]]] = {
+    config_servers.SECTION: config_servers.parse,
+    config_channels.SECTION: config_channels.parse,
 }
 
 Chosen = dict[str, dict[str, Any]]
@@ -101,7 +138,7 @@ def read(path: Path, environ: Mapping[str, str]) -> Chosen:
     Raises InvalidArgument, which names file, line and key, or the variable; StorageError when the file cannot be read.
     """
     chosen: Chosen = {section: {} for section in SECTIONS}
-    chosen[config_servers.SECTION] = {}
+    chosen.update({section: {} for section in _NAMED})
     for section, key, value in [*_from_file(path), *_from_environment(environ)]:
         chosen[section][key] = value
     return chosen
@@ -116,18 +153,16 @@ def _from_file(path: Path) -> Iterator[tuple[str, str, object]]:
         raise StorageError(f"{CONFIG_NAME}: cannot be read") from None
     text = _decoded(raw)
     sections = _parsed(text)
-    for name, server in _servers(text, sections.pop(config_servers.SECTION, {}), path.parent).items():
-        yield config_servers.SECTION, name, server
+    for section, parse in _NAMED.items():
+        for name, made in parse(sections.pop(section, {}), path.parent, partial(_complaint, text)).items():
+            yield section, name, made
     for section, table in sections.items():
         for key, value in _entries(text, section, table):
             yield section, key, _checked(text, section, key, value)
 
 
-def _servers(text: str, tables: object, home: Path) -> dict[str, config_servers.Server]:
-    def complain(at: tuple[str, ...], reason: str) -> InvalidArgument:
-        return _bad_line(_line_of(text, *at), f"{'.'.join(at)}: {reason}")
-
-    return config_servers.parse(tables, home, complain)
+def _complaint(text: str, at: tuple[str, ...], reason: str) -> InvalidArgument:
+    return _bad_line(_line_of(text, *at), f"{'.'.join(at)}: {reason}")
 
 
 def _decoded(raw: bytes) -> str:
@@ -198,7 +233,7 @@ def _holds(table: Any, keys: tuple[str, ...]) -> bool:
 
 
 def _names() -> str:
-    return ", ".join((*SECTIONS, config_servers.SECTION))
+    return ", ".join((*SECTIONS, *_NAMED))
 
 
 def _bad_line(line: int, reason: str) -> InvalidArgument:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tidegate import config
+from tidegate.config_channels import Channel
 from tidegate.config_servers import Server
 from tidegate.domain.expiry import Expiry, read_levels, read_tags
 from tidegate.domain.limits import Limits
@@ -20,7 +21,7 @@ from tidegate.policy.levels import Level, read_label
 Durability = Literal["normal", "full"]
 
 _KEY_BYTES_MIN = 16
-_CHAT_LEVELS = ("level", "clearance", "model_clearance")
+_LEVELS = ("level", "ceiling", "clearance", "model_clearance")
 # `scheme:` and, off Windows, `C:`: never a folder that somebody meant.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:" if os.name == "nt" else r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -45,6 +46,36 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """How wake-ups run. grace_minutes: how late one may start. time_limit_minutes: after which a run is stopped.
+
+    lease_seconds: how long a run shows no sign of life before it counts as interrupted. rerun_interrupted: once, then.
+    channel: where results go that name none; None: they are only kept.
+    """
+
+    grace_minutes: int = 60
+    time_limit_minutes: int = 15
+    lease_seconds: int = 60
+    rerun_interrupted: bool = True
+    channel: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When an agent that has a TRIGGER.md wakes by itself: every so many minutes, outside the quiet hours.
+
+    level: where its sessions start. ceiling: how high they may rise.
+    """
+
+    every_minutes: int = 30
+    quiet: str | None = None
+    timezone: str = "UTC"
+    level: Level = Level.PUBLIC
+    ceiling: Level = Level.RESTRICTED
+    channel: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What can be set. durability: of the compartments; the control store is always fully synchronised."""
 
@@ -55,6 +86,9 @@ class Settings:
     expiry: Expiry = field(default_factory=Expiry)
     servers: Mapping[str, Server] = field(default_factory=dict)
     chat: Chat = field(default_factory=Chat)
+    run: Run = field(default_factory=Run)
+    trigger: Trigger = field(default_factory=Trigger)
+    channels: Mapping[str, Channel] = field(default_factory=dict)
 
     def audit_secret(self) -> bytes | None:
         """The bytes of the key file exactly as they are; None when no key is configured.
@@ -107,13 +141,22 @@ def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
         audit_key_file=home / os.path.expanduser(audit["key_file"]) if "key_file" in audit else None,
         expiry=Expiry(read_tags(expiry.get("tags", {})), read_levels(expiry.get("levels", {}))),
         servers=chosen["servers"],
-        chat=_chat(chosen["chat"]),
+        chat=Chat(**_with_levels(chosen["chat"])),
+        run=Run(**chosen["run"]),
+        trigger=_trigger(chosen["trigger"]),
+        channels=chosen["channels"],
     )
 
 
-def _chat(chosen: Mapping[str, Any]) -> Chat:
-    levels = {key: read_label(value) for key, value in chosen.items() if key in _CHAT_LEVELS}
-    return Chat(**{**chosen, **levels})
+def _trigger(chosen: Mapping[str, Any]) -> Trigger:
+    trigger = Trigger(**_with_levels(chosen))
+    if not trigger.level.can_flow_to(trigger.ceiling):
+        raise InvalidArgument("trigger.ceiling: cannot be below trigger.level", argument="trigger.ceiling")
+    return trigger
+
+
+def _with_levels(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: read_label(value) if key in _LEVELS else value for key, value in chosen.items()}
 
 
 def _default(environ: Mapping[str, str]) -> Path:

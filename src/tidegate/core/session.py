@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidegate.core import memory
 from tidegate.core.context import CONTEXT_CHARS_MAX, Context, context
@@ -21,6 +21,10 @@ from tidegate.domain.text import analyse, analyse_query
 from tidegate.policy.hooks import split_level_arguments
 from tidegate.policy.levels import Level
 from tidegate.storage.base import SessionRow
+
+if TYPE_CHECKING:
+    from tidegate.core.jobs import SessionJobs
+    from tidegate.core.runs import SessionRuns
 
 
 class SessionMemory:
@@ -136,6 +140,8 @@ class Session:
         limits: Limits,
         origin: Origin,
         ids: Callable[[], str],
+        *,
+        generation: int = 0,
     ) -> None:
         self.id = row.id
         self.agent = row.agent
@@ -150,6 +156,21 @@ class Session:
         self._sessions = sessions
         self._toolset = toolset
         self._origin = origin
+        self._generation = generation
+
+    @property
+    def jobs(self) -> SessionJobs:
+        """The jobs that the session sees, and those that it makes."""
+        from tidegate.core.jobs import SessionJobs  # most sessions do without them
+
+        return SessionJobs(self._gate, self._seat, self._sessions, self.limits, self._origin, self._generation)
+
+    @property
+    def runs(self) -> SessionRuns:
+        """The runs of jobs at the session's own level, for whoever carries them out. Never for a model."""
+        from tidegate.core.runs import SessionRuns
+
+        return SessionRuns(self._gate, self._seat)
 
     @property
     def taint(self) -> Level:
@@ -166,7 +187,8 @@ class Session:
         if origin is self._origin:
             return self
         row = self._sessions.living(self.id)
-        return Session(row, self._gate, self._sessions, self._toolset, self.limits, origin, self._ids)
+        toolset, generation = self._toolset, self._generation
+        return Session(row, self._gate, self._sessions, toolset, self.limits, origin, self._ids, generation=generation)
 
     def check_output(self, clearance: Level | None, *, channel: str) -> None:
         """Whether what the session says may go to a channel now: PRE_OUTPUT, asked again for every part of an answer.

@@ -12,7 +12,7 @@ from tidegate.domain.audit import Action
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument
 from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import CeilingChange, PreOutput, SessionOpen, SessionUse, TaintRaise
+from tidegate.policy.hooks import CeilingChange, PreOutput, Scheduling, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
@@ -32,6 +32,7 @@ class Sessions:
         self._clearing = Clearing(provider, recorder.clock)
         self._ids = ids
         self._limits = limits
+        self._told: dict[str, Callable[[Level], None]] = {}
 
     # Looking
 
@@ -175,6 +176,16 @@ class Sessions:
         row = self.read(session)
         self._require(row, decide(PreOutput(standing_of(row), clearance)), f"output {channel}")
 
+    def check_scheduling(self, session: str, ceiling: Level | None, generation: int) -> Level:
+        """The ceiling of a job that the session is about to make; by default the session's own (P15).
+
+        Raises: Refused (unknown, ended, ceiling, depth).
+        """
+        row = self.read(session)
+        under = ceiling if ceiling is not None else row.ceiling if row else Level.PUBLIC
+        self._require(row, decide(Scheduling(standing_of(row), under, generation)), "schedule")
+        return under
+
     def set_ceiling(self, session: str, ceiling: Level) -> None:
         """Change how high the session may rise. Raises: Refused (unknown, ended, below the taint)."""
         with self._store_of(session).transaction():
@@ -225,6 +236,18 @@ class Sessions:
             detail = f"{row.taint} to {level}: {reason[:REASON_CHARS_MAX]}"
             self._recorder.record(row, Action.RAISE, detail, level=level)
             self._store_of(row.id).set_taint(row.id, level)
+            if row.id in self._told:
+                self._told[row.id](level)
+
+    def tell(self, session: str, told: Callable[[Level], None] | None) -> None:
+        """Call `told` with the new taint whenever this process raises the session, before anything is read at it.
+
+        It must be quick, and raise nothing. None: no more.
+        """
+        if told is None:
+            self._told.pop(session, None)
+        else:
+            self._told[session] = told
 
     # Checking
 

@@ -83,17 +83,18 @@ class Store:
         ceiling: Level | None = None,
         parent: Session | None = None,
         origin: Origin = Origin.AGENT,
+        generation: int = 0,
     ) -> Session:
         """A session, opened or resumed: its taint is the higher of the stored one and `level`.
 
         name: survives restarts; without one the session is ephemeral: at exactly `level`, and nothing is stored of it.
         ceiling: how high it may ever rise; of a new session only. By default its parent's, else RESTRICTED.
         parent: makes a child, at or above its parent's taint and under its parent's ceiling (P15).
-        origin: what the session's memories are marked with.
+        origin: what the session's memories are marked with. generation: how many jobs led to it, one making the other.
         Raises: InvalidArgument, Refused (ended, ceiling), StorageError.
         """
         row = self.sessions.open(agent, name, level, ceiling, parent.id if parent else None)
-        return self._session(row, origin)
+        return self._session(row, origin, generation)
 
     def resume(self, agent: str, name: str, *, origin: Origin = Origin.AGENT) -> Session:
         """The living session of this name. Raises: Refused when nobody made it, or when it has ended."""
@@ -135,5 +136,12 @@ class Store:
 
         return Door(self._provider, check_agent(agent), self._clock, self._ids, self._expiry)
 
-    def _session(self, row: SessionRow, origin: Origin) -> Session:
-        return Session(row, self._gate, self.sessions, self._toolset, self._limits, origin, self._ids)
+    def tidy_runs(self, agent: str, level: Level) -> int:
+        """Really remove what is no longer needed of old runs of jobs; how many versions. Raises: StorageError."""
+        from tidegate.core.tidying import Tidying
+
+        return Tidying(self._provider, self._clock).tidy(check_agent(agent), level)
+
+    def _session(self, row: SessionRow, origin: Origin, generation: int = 0) -> Session:
+        gate, sessions, toolset = self._gate, self.sessions, self._toolset
+        return Session(row, gate, sessions, toolset, self._limits, origin, self._ids, generation=generation)

@@ -34,14 +34,14 @@ def check_key(key: object, limits: Limits, argument: str = "key") -> str:
     return _label(argument, key, limits.key_chars_max)
 
 
-def check_content(content: object, limits: Limits) -> str:
+def check_content(content: object, limits: Limits, argument: str = "content") -> str:
     """The content exactly as sent, at most `content_bytes_max` bytes of UTF-8."""
-    text = _text("content", content)
+    text = _text(argument, content)
     if not text:
-        raise InvalidArgument("content: must not be empty", argument="content")
+        raise InvalidArgument(f"{argument}: must not be empty", argument=argument)
     size = len(text.encode())
     if size > limits.content_bytes_max:
-        raise _too_much("content", "bytes of UTF-8", limits.content_bytes_max, size)
+        raise _too_much(argument, "bytes of UTF-8", limits.content_bytes_max, size)
     return text
 
 

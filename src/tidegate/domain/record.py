@@ -15,6 +15,8 @@ class Kind(StrEnum):
     MEMORY = "memory"
     TODO = "todo"
     MESSAGE = "message"
+    JOB = "job"
+    RUN = "run"
 
 
 class Origin(StrEnum):

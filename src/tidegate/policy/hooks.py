@@ -75,7 +75,29 @@ class CeilingChange:
     ceiling: Level
 
 
-Event = PreToolCall | PostToolResponse | PreOutput | TaintRaise | SessionUse | SessionOpen | CeilingChange | ServerEvent
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """A session is about to schedule a job, whose own sessions will stand under `ceiling`.
+
+    generation: 1 when a conversation makes it, one more for each job in between.
+    """
+
+    standing: Standing | None
+    ceiling: Level
+    generation: int
+
+
+Event = (
+    PreToolCall
+    | PostToolResponse
+    | PreOutput
+    | TaintRaise
+    | SessionUse
+    | SessionOpen
+    | CeilingChange
+    | Scheduling
+    | ServerEvent
+)
 
 
 def split_level_arguments(arguments: Mapping[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:

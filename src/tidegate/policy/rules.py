@@ -9,6 +9,7 @@ from tidegate.policy.hooks import (
     PostToolResponse,
     PreOutput,
     PreToolCall,
+    Scheduling,
     SessionOpen,
     SessionUse,
     TaintRaise,
@@ -17,6 +18,7 @@ from tidegate.policy.servers import ServerCall, ServerEvent, ServerResult, Serve
 from tidegate.policy.taint import Standing
 
 CHILD_DEPTH_MAX = 4
+GENERATIONS_MAX = 3
 
 UNKNOWN_SESSION = Deny("P13", "unknown session: the owner makes one with `tidegate session new`")
 _ENDED = Deny("P7", "session ended: the owner starts a new one, under a new name")
@@ -43,6 +45,8 @@ def decide(event: Event) -> Decision:
             return _open(event)
         case CeilingChange():
             return _ceiling(event)
+        case Scheduling():
+            return _schedule(event)
         case ServerCall() | ServerSend() | ServerResult():
             return _server(event)
         case _:
@@ -109,6 +113,18 @@ def _open(event: SessionOpen) -> Decision:
             return Deny("P15", "a child's ceiling cannot be above its parent's")
         level = max(level, parent.taint)  # P15: a child starts at or above its parent's taint.
     return Allow(level) if level.can_flow_to(event.ceiling) else _CEILING
+
+
+def _schedule(event: Scheduling) -> Decision:
+    standing = _living(event.standing)
+    if isinstance(standing, Deny):
+        return standing
+    if event.generation > GENERATIONS_MAX:  # P15: delegation is bounded, also over time.
+        return Deny("P15", f"jobs can make jobs to a depth of {GENERATIONS_MAX}: the owner can make this one")
+    if not event.ceiling.can_flow_to(standing.ceiling):
+        return Deny("P15", "a job's ceiling cannot be above that of the session that makes it")
+    # P16: its sessions start at the live taint, whatever was asked.
+    return Allow(standing.taint) if standing.taint.can_flow_to(event.ceiling) else _CEILING
 
 
 def _server(event: ServerEvent) -> Decision:

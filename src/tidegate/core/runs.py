@@ -1,0 +1,301 @@
+"""Runs, as whoever carries them out sees them: take one, keep it, end it. All at one level, in one compartment (P16).
+
+A run is one record from waiting to done. Whoever takes it writes that down in one transaction, so that of two processes
+one is first; while it runs its record is touched again and again, so that others see that its process lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from tidegate.core import records
+from tidegate.core.gate import Act, Answer, Gate, Seat
+from tidegate.core.records import Item
+from tidegate.domain.job import (
+    OPEN,
+    UNDELIVERED,
+    Job,
+    Run,
+    State,
+    group_of,
+    had,
+    name_of,
+    read_plan,
+    read_run,
+    risen_group,
+    write_run,
+)
+from tidegate.domain.message import is_of, key_of, number_of
+from tidegate.domain.record import Kind, Origin, Record
+from tidegate.domain.schedule import read_schedule
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level
+from tidegate.storage.base import Reading, View, WritableView
+
+_BATCH = 200
+_WHOLE = 2**31  # no content is longer
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A run as it was last seen: what is done with it holds only if nobody has touched it since."""
+
+    run: Run
+    record: Record
+
+    @property
+    def pulse(self) -> tuple[int, datetime]:
+        """What changes as long as its process lives."""
+        return self.record.version, self.record.updated_at
+
+
+class SessionRuns:
+    """The runs at one session's level. None as an answer: somebody else was first."""
+
+    def __init__(self, gate: Gate, seat: Seat) -> None:
+        self._gate = gate
+        self._seat = seat
+
+    def open(self) -> list[Ticket]:
+        """What waits or runs, by due time. Raises: Refused, StorageError."""
+        return self._gate.read(self._seat, "runs", _open)
+
+    def undelivered(self) -> list[Ticket]:
+        """What has a result that must still be handed over, the oldest first. Raises: Refused, StorageError."""
+        return self._gate.read(self._seat, "runs", _undelivered)
+
+    def had(self, group: str) -> frozenset[datetime]:
+        """The due times of a group that have had their run. Raises: Refused, StorageError."""
+        return self._gate.read(self._seat, "runs", lambda view: Answer(had_dues(view.visible[0], group), ()))
+
+    def job(self, name: str) -> Job | None:
+        """The live job of this name at this level; None when there is none. Raises: Refused, StorageError."""
+        return self._gate.read(self._seat, "runs", partial(_job, name=name))
+
+    def begin(self, group: str, due_at: datetime) -> Ticket | None:
+        """A first run of a group that has nothing open. Raises: Refused, StorageError."""
+        return self._gate.write(self._seat, "runs", partial(_begin, group=group, due_at=due_at))
+
+    def move(self, ticket: Ticket, due_at: datetime) -> Ticket | None:
+        """The same run, for another time. Raises: Refused, StorageError."""
+        return self._change(ticket, replace(ticket.run, due_at=due_at))
+
+    def take(self, ticket: Ticket, taken: Run, next_at: datetime | None) -> Ticket | None:
+        """The run as it is now taken; in the same transaction the next one waits. Raises: Refused, StorageError."""
+        return self._gate.write(self._seat, "runs", partial(_take, ticket=ticket, taken=taken, next_at=next_at))
+
+    def drop(self, ticket: Ticket) -> None:
+        """What waits is not run: there is no job any more. Raises: Refused, StorageError."""
+        self._gate.write(self._seat, "runs", partial(_drop, ticket=ticket))
+
+    def beat(self, ticket: Ticket) -> Ticket | None:
+        """The same run, seen to live. No text of it changes. Raises: Refused, StorageError."""
+        return self._gate.write(self._seat, "runs", partial(_beat, ticket=ticket))
+
+    def close(self, ticket: Ticket, closed: Run, *, again: bool = False) -> Ticket | None:
+        """The run, ended; with `again`, another attempt at it waits. A job that has no more times is over.
+
+        Raises: Refused, StorageError.
+        """
+        return self._gate.write(self._seat, "runs", partial(_close, ticket=ticket, closed=closed, again=again))
+
+    def arrive(self, run: Run, below: Level, *, at_least: Level) -> Ticket | None:
+        """A run that started at a lower level, as it goes on at this one. None: the session is not there.
+
+        at_least: where it must be. Raises: Refused, StorageError.
+        """
+        return self._gate.write(self._seat, "runs", partial(_arrive, run=run, below=below, at_least=at_least))
+
+    def note(self, ticket: Ticket, noted: Run) -> Ticket | None:
+        """The same run, with something noted of its result's way. Raises: Refused, StorageError."""
+        return self._change(ticket, noted)
+
+    def _change(self, ticket: Ticket, changed: Run) -> Ticket | None:
+        return self._gate.write(self._seat, "runs", partial(_change, ticket=ticket, changed=changed))
+
+
+# Looking, in one compartment
+
+
+def listed(compartment: Reading, group: str) -> list[Record]:
+    """The live runs of a group in order, without their texts."""
+    return list(_listed(compartment, group))
+
+
+def had_dues(compartment: Reading, group: str) -> frozenset[datetime]:
+    """The due times that have had their run, as far as runs are kept."""
+    return frozenset(due for record in _listed(compartment, group) for due in had(record.tags))
+
+
+def next_number(compartment: Reading, group: str) -> int:
+    """The number of the next run of a group."""
+    return max((number_of(record.key) for record in _listed(compartment, group)), default=0) + 1
+
+
+def waiting(compartment: Reading, group: str) -> list[Ticket]:
+    """The runs of a group that wait, in order."""
+    return [each for each in _opened(compartment) if each.run.group == group and each.run.state is State.WAITING]
+
+
+def of_job(compartment: Reading, name: str) -> list[Record]:
+    """The runs of a job in order, without their texts: here, and gone on here from below."""
+    groups = [group_of(name)]
+    for below in Level:
+        if below < compartment.level:
+            groups += [risen_group(group, below) for group in groups]
+    found = [record for group in groups for record in _listed(compartment, group)]
+    return sorted(found, key=lambda record: record.created_at)
+
+
+def whole_record(compartment: Reading, record: Record) -> Record:
+    """The run's record with its text."""
+    return compartment.read(Kind.RUN, record.key) or record
+
+
+def whole(compartment: Reading, record: Record) -> Run:
+    """The run of a record that was listed."""
+    return read(whole_record(compartment, record))
+
+
+def read(record: Record) -> Run:
+    """The run that was stored; its key decides whose it is. Raises: StorageError."""
+    run = read_run(record)
+    if run.key != record.key:
+        raise StorageError("a job cannot be read; run `tidegate doctor`")
+    return run
+
+
+def put(view: WritableView, act: Act, run: Run) -> Ticket:
+    """The run as it is now stored."""
+    records.save(view, act, Item(Kind.RUN, run.key, write_run(run), run.tags, Origin.AGENT))
+    stored = view.own.read(Kind.RUN, run.key)
+    if stored is None:
+        raise StorageError("a job cannot be read; run `tidegate doctor`")
+    return Ticket(run, stored)
+
+
+def _listed(compartment: Reading, group: str) -> Iterator[Record]:
+    after = key_of(group, 0)
+    while True:
+        batch = compartment.page(Kind.RUN, after=after, tag=None, limit=_BATCH, chars_max=0)
+        for record in batch:
+            if not is_of(record.key, group):
+                return
+            yield record
+        if len(batch) < _BATCH:
+            return
+        after = batch[-1].key
+
+
+def _opened(compartment: Reading, tag: str = OPEN) -> list[Ticket]:
+    found: list[Ticket] = []
+    after = ""
+    while True:
+        batch = compartment.page(Kind.RUN, after=after, tag=tag, limit=_BATCH, chars_max=_WHOLE)
+        found += [Ticket(read(record), record) for record in batch]
+        if len(batch) < _BATCH:
+            return found
+        after = batch[-1].key
+
+
+# The verbs
+
+
+def _open(view: View) -> Answer[list[Ticket]]:
+    found = sorted(_opened(view.visible[0]), key=lambda ticket: (ticket.run.due_at, ticket.record.key))
+    return Answer(found, [ticket.record for ticket in found])
+
+
+def _undelivered(view: View) -> Answer[list[Ticket]]:
+    found = sorted(_opened(view.visible[0], UNDELIVERED), key=lambda ticket: ticket.record.created_at)
+    return Answer(found, [ticket.record for ticket in found])
+
+
+def _job(view: View, name: str) -> Answer[Job | None]:
+    record = view.visible[0].read(Kind.JOB, name)
+    if record is None or not record.live:
+        return Answer(None, ())
+    job = Job(name, read_plan(record.content), record.level, record.origin, record.created_at, record.updated_at, None)
+    return Answer(job, [record])
+
+
+def _begin(view: WritableView, act: Act, group: str, due_at: datetime) -> Answer[Ticket | None]:
+    if any(each.run.group == group for each in _opened(view.own)):
+        return Answer(None, ())
+    return Answer(put(view, act, Run(group=group, number=next_number(view.own, group), due_at=due_at)), ())
+
+
+def _change(view: WritableView, act: Act, ticket: Ticket, changed: Run) -> Answer[Ticket | None]:
+    if not _untouched(view, ticket):
+        return Answer(None, ())
+    return Answer(put(view, act, changed), ())
+
+
+def _take(view: WritableView, act: Act, ticket: Ticket, taken: Run, next_at: datetime | None) -> Answer[Ticket | None]:
+    if not _untouched(view, ticket):
+        return Answer(None, ())
+    if next_at is not None:
+        group = ticket.run.group
+        put(view, act, Run(group=group, number=next_number(view.own, group), due_at=next_at))
+    took = put(view, act, taken)
+    if not taken.open:  # it was missed
+        _retire(view, act, taken.group)
+    return Answer(took, ())
+
+
+def _drop(view: WritableView, act: Act, ticket: Ticket) -> Answer[None]:
+    if _untouched(view, ticket):
+        records.hide(view, act, ticket.record)
+    return Answer(None, ())
+
+
+def _beat(view: WritableView, act: Act, ticket: Ticket) -> Answer[Ticket | None]:
+    stored = view.own.read(Kind.RUN, ticket.run.key)
+    if stored is None or not stored.live or stored.version != ticket.record.version:
+        return Answer(None, ())
+    # It always moves, also when the clock was set back.
+    at = max(act.at, stored.updated_at + _INSTANT)
+    view.own.touch(Kind.RUN, stored.key, at)
+    return Answer(Ticket(ticket.run, replace(stored, updated_at=at)), ())
+
+
+def _close(view: WritableView, act: Act, ticket: Ticket, closed: Run, again: bool) -> Answer[Ticket | None]:
+    if not _untouched(view, ticket):
+        return Answer(None, ())
+    done = put(view, act, closed)
+    if again:
+        run = ticket.run
+        number = next_number(view.own, run.group)
+        anew = replace(
+            run, number=number, state=State.WAITING, attempt=run.attempt + 1, holder="", missed=0, started_at=None
+        )
+        put(view, act, anew)
+    else:
+        _retire(view, act, closed.group)
+    return Answer(done, ())
+
+
+def _arrive(view: WritableView, act: Act, run: Run, below: Level, at_least: Level) -> Answer[Ticket | None]:
+    if view.own.level < at_least:
+        return Answer(None, ())
+    group = risen_group(run.group, below)
+    return Answer(put(view, act, replace(run, group=group, number=next_number(view.own, group))), ())
+
+
+def _untouched(view: WritableView, ticket: Ticket) -> bool:
+    stored = view.own.read(Kind.RUN, ticket.record.key)
+    return stored is not None and stored.live and Ticket(ticket.run, stored).pulse == ticket.pulse
+
+
+def _retire(view: WritableView, act: Act, group: str) -> None:
+    """A job that was for one time is over when that has passed."""
+    record = view.own.read(Kind.JOB, name_of(group)) if group == group_of(name_of(group)) else None
+    if record is None or not record.live or any(each.run.group == group for each in _opened(view.own)):
+        return
+    plan = read_plan(record.content)
+    if read_schedule(plan.schedule, plan.timezone).next_after(act.at) is None:
+        records.hide(view, act, record)

@@ -1,0 +1,226 @@
+"""Jobs and their runs, as values and as the text in which each is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from tidegate.domain.message import key_of
+from tidegate.domain.moment import NotATimeError, read_time, write_time
+from tidegate.domain.record import Origin, Record
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level, read_label
+
+JOBS_MAX = 64
+"""Jobs of one agent at one level."""
+
+QUEUE_MAX = 64
+"""Runs of one job that wait."""
+
+TRIGGER = "trigger"
+"""The group of the trigger's runs. Those of jobs have a slash in it."""
+
+TEXT_CHARS_MAX = 100_000
+"""What is kept of an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a job is to do, and when.
+
+    ceiling: how high its sessions may rise. generation: how many jobs led to it, one having made the other.
+    channel: where its results go; None: where the configuration says. time_limit_seconds: None likewise.
+    """
+
+    schedule: str
+    timezone: str
+    prompt: str
+    ceiling: Level
+    generation: int = 1
+    channel: str | None = None
+    time_limit_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as a session sees it. level: of the session that made it, and at which its runs start."""
+
+    name: str
+    plan: Plan
+    level: Level
+    origin: Origin
+    created_at: datetime
+    updated_at: datetime
+    next_run_at: datetime | None
+
+
+class State(StrEnum):
+    """How far a run is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"  # at its time limit
+    INTERRUPTED = "interrupted"  # its process ended in the middle
+    MISSED = "missed"
+    RISEN = "risen"  # it read something above this level, and went on there
+
+
+class Handing(StrEnum):
+    """How far a result is on its way to a channel."""
+
+    NONE = "none"  # there is nothing to hand over, or nowhere
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    GIVEN_UP = "given up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run, in one compartment, from waiting to done.
+
+    group: of what it is a run. number: its place there, from 1. due_at: for which time; a queued one: since when.
+    event: what came with it, for one that was asked for; event_id: under what name. queued: it was asked for.
+    attempt: 2 after an interruption. holder: who runs it. missed: how many times passed before it, or with it.
+    text: its result. reason: why it is not done, in our own words.
+    """
+
+    group: str
+    number: int
+    due_at: datetime
+    state: State = State.WAITING
+    attempt: int = 1
+    queued: bool = False
+    event: str | None = None
+    event_id: str | None = None
+    holder: str = ""
+    missed: int = 0
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    text: str = ""
+    reason: str = ""
+    channel: str | None = None
+    handing: Handing = Handing.NONE
+    handing_reason: str = ""
+    attempts: int = 0
+    next_attempt_at: datetime | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether it waits or runs."""
+        return self.state in (State.WAITING, State.RUNNING)
+
+    @property
+    def key(self) -> str:
+        """The key of its record."""
+        return key_of(self.group, self.number)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What its record can be found and known by, without its text."""
+        state = (OPEN,) if self.open else (UNDELIVERED,) if self.handing is Handing.PENDING else ()
+        had = () if self.queued or self.state is State.WAITING else (f"{_HAD}{write_time(self.due_at)}",)
+        named = () if self.event_id is None else (f"{_EVENT}{self.event_id}",)
+        return tuple(sorted((*state, *had, *named)))
+
+
+OPEN, UNDELIVERED = "open", "undelivered"
+_HAD, _EVENT = "had:", "event:"
+
+
+def had(tags: Iterable[str]) -> Iterator[datetime]:
+    """The due time that had its run, by the tags of the run's record."""
+    return (read_time(tag.removeprefix(_HAD)) for tag in tags if tag.startswith(_HAD))
+
+
+def is_event(tags: Iterable[str], event_id: str) -> bool:
+    """Whether the run's record is of this event."""
+    return f"{_EVENT}{event_id}" in tags
+
+
+def group_of(name: str) -> str:
+    """The group of a job's runs."""
+    return f"job/{name}"
+
+
+def risen_group(group: str, level: Level) -> str:
+    """The group of runs that went on here, having started at a lower level."""
+    return f"risen/{level}/{group}"
+
+
+def name_of(group: str) -> str:
+    """The job's name; "" for the trigger, at whatever level it goes on."""
+    while group.startswith("risen/"):
+        group = group.split("/", 2)[2]
+    return group.removeprefix("job/") if group.startswith("job/") else ""
+
+
+def back_off(attempts: int) -> timedelta:
+    """How long to wait after so many attempts that failed: a minute, then twice as long each time, up to six hours."""
+    return min(timedelta(minutes=2 ** min(attempts - 1, 12)), timedelta(hours=6))
+
+
+def cut(text: str) -> str:
+    """As much of an answer as is kept."""
+    if len(text) <= TEXT_CHARS_MAX:
+        return text
+    return f"{text[:TEXT_CHARS_MAX]}\n[cut: the first {TEXT_CHARS_MAX} characters of {len(text)}]"
+
+
+def write_plan(plan: Plan) -> str:
+    """A plan as it is stored."""
+    return json.dumps({**asdict(plan), "ceiling": str(plan.ceiling)}, ensure_ascii=False)
+
+
+def read_plan(text: str) -> Plan:
+    """The plan that was stored. Raises: StorageError."""
+    stored = _loaded(text, Plan)
+    ceiling = read_label(stored.get("ceiling"))
+    if ceiling is None:  # P17
+        raise _damaged()
+    plan: Plan = _made(Plan, {**stored, "ceiling": ceiling})
+    return plan
+
+
+def write_run(run: Run) -> str:
+    """A run as it is stored."""
+    named = {name: value for name, value in asdict(run).items() if value not in (None, "", 0, False)}
+    shown = {name: write_time(value) if isinstance(value, datetime) else value for name, value in named.items()}
+    return json.dumps(shown, ensure_ascii=False)
+
+
+def read_run(record: Record) -> Run:
+    """The run that was stored. Raises: StorageError."""
+    stored = _loaded(record.content, Run)
+    try:
+        times = {name: read_time(stored[name]) for name in stored if name.endswith("_at")}
+        run: Run = _made(Run, {**stored, **times})
+        return replace(run, state=State(run.state), handing=Handing(run.handing))
+    except (NotATimeError, ValueError):
+        raise _damaged() from None
+
+
+def _loaded(text: str, kind: type[Plan] | type[Run]) -> dict[str, Any]:
+    try:
+        stored = json.loads(text)
+    except ValueError:
+        raise _damaged() from None
+    if not isinstance(stored, dict) or not set(stored) <= {field.name for field in fields(kind)}:
+        raise _damaged()
+    return stored
+
+
+def _made(kind: Any, values: Mapping[str, Any]) -> Any:
+    try:
+        return kind(**values)
+    except TypeError:
+        raise _damaged() from None
+
+
+def _damaged() -> StorageError:
+    return StorageError("a job cannot be read; run `tidegate doctor`")
