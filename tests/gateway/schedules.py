@@ -17,10 +17,10 @@ from tidegate.config_servers import Server
 from tidegate.core.session import Session
 from tidegate.core.store import Store
 from tidegate.errors import Refused
+from tidegate.gateway.guard import Check
 from tidegate.gateway.limits import CutOffError
 from tidegate.gateway.pins import Definition, Definitions
 from tidegate.gateway.results import Reply
-from tidegate.gateway.wire import Check
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
 from tidegate.storage.base import SessionRow

@@ -16,10 +16,10 @@ from tidegate.core.store import Store
 from tidegate.domain.audit import Action
 from tidegate.errors import Refused, StorageError
 from tidegate.gateway.gateway import Gateway
+from tidegate.gateway.guard import Check
 from tidegate.gateway.limits import CutOffError
 from tidegate.gateway.pins import Definitions, Pins
 from tidegate.gateway.results import Reply
-from tidegate.gateway.wire import Check
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
 

@@ -14,9 +14,10 @@ from mcp.shared.message import SessionMessage
 
 from tidegate.config_servers import Server
 from tidegate.errors import Refused
+from tidegate.gateway.guard import Guard
 from tidegate.gateway.limits import CutOffError
 from tidegate.gateway.process import Process
-from tidegate.gateway.wire import Guard, Incoming, Outgoing
+from tidegate.gateway.wire import Incoming, Outgoing
 
 
 def request(number: int, method: str = "tools/call") -> types.JSONRPCRequest:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from tidegate.config_servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway import wire
+from tidegate.gateway.guard import Check, Guard
 from tidegate.gateway.limits import DEFINITION_BYTES_MAX, PAGES_MAX, TOOLS_MAX, CutOffError
 from tidegate.gateway.pins import Definition, Definitions
 from tidegate.gateway.results import Reply
@@ -37,17 +38,17 @@ class Connection(Protocol):
     check: called for each message to the server, right before it goes out.
     """
 
-    async def definitions(self, check: wire.Check) -> Definitions:
+    async def definitions(self, check: Check) -> Definitions:
         """The tools as the server defines them now. Raises: CutOffError, Refused."""
 
-    async def call(self, check: wire.Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
+    async def call(self, check: Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
         """What the server answers. Raises: CutOffError, Refused."""
 
     async def close(self) -> None:
         """End it, and the server if it was started for it. Sends nothing."""
 
 
-Connect = Callable[[Server, wire.Check], Coroutine[Any, Any, Connection]]
+Connect = Callable[[Server, Check], Coroutine[Any, Any, Connection]]
 
 
 class McpConnection:
@@ -55,7 +56,7 @@ class McpConnection:
 
     def __init__(self, server: Server) -> None:
         self._seconds = server.timeout_seconds
-        self._guard = wire.Guard()
+        self._guard = Guard()
         open_wire = wire.to_url if server.url is not None else wire.to_process
         self._client = Client(
             _Transport(lambda: open_wire(server, self._guard)),
@@ -66,7 +67,7 @@ class McpConnection:
         )
 
     @classmethod
-    async def open(cls, server: Server, check: wire.Check) -> McpConnection:
+    async def open(cls, server: Server, check: Check) -> McpConnection:
         """A connection on which both sides have introduced themselves. Raises: CutOffError, Refused."""
         connection = cls(server)
         try:
@@ -78,14 +79,14 @@ class McpConnection:
             raise
         return connection
 
-    async def definitions(self, check: wire.Check) -> Definitions:
+    async def definitions(self, check: Check) -> Definitions:
         """The tools as the server defines them now. Raises: CutOffError, Refused."""
         try:
             return await self._during(check, self._list())
         except MCPError:
             raise CutOffError("does not say which tools it has") from None
 
-    async def call(self, check: wire.Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
+    async def call(self, check: Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
         """What the server answers, an error of its own included. Raises: CutOffError, Refused."""
         try:
             asked = self._client.session.call_tool(tool, dict(arguments), allow_input_required=True)
@@ -117,7 +118,7 @@ class McpConnection:
                 return found
         raise CutOffError(f"lists its tools on more than {PAGES_MAX} pages")
 
-    async def _during(self, check: wire.Check, act: Coroutine[Any, Any, T]) -> T:
+    async def _during(self, check: Check, act: Coroutine[Any, Any, T]) -> T:
         """What the act gives, unless the connection breaks or the time is over before."""
         task = asyncio.ensure_future(act)
         either: set[asyncio.Future[Any]] = {task, self._guard.broken}

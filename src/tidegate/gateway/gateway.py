@@ -33,7 +33,7 @@ from tidegate.policy.servers import Classification, Pin
 
 if TYPE_CHECKING:
     from tidegate.gateway.connections import Connect, Connection
-    from tidegate.gateway.wire import Check
+    from tidegate.gateway.guard import Check
 
 T = TypeVar("T")
 
