@@ -171,6 +171,9 @@ class Generator:
         if self._random.random() < 0.2:
             self._opened += 1
             return t.Open(t.Seat(self._agent(), f"e{self._opened}", named=False), self._level())
+        over = [s.seat for s in self._model.sessions.values() if s.ended and s.seat.named and s.parent is None]
+        if over and self._coin():  # what a client does that reconnects (P7)
+            return t.Open(self._random.choice(over), Level.PUBLIC)
         seat = t.Seat(self._agent(), self._random.choice(LABELS))
         ceiling = self._level() if seat not in self._model.sessions and self._random.random() < 0.2 else None
         return t.Open(seat, self._level(), ceiling)
@@ -213,6 +216,7 @@ def probes(agent: str, level: Level, steps: t.Trace) -> t.Trace:
     """
     seat = t.Seat(agent, "probe", named=False)
     pages = [step.index for step in steps if isinstance(step.op, t.Page) and step.op.tag is None]
+    keys = list(dict.fromkeys(step.op.key for step in steps if isinstance(step.op, t.Save)))
     ops: list[t.Op] = [
         t.Open(seat, level),
         t.Search(seat, " ".join(WORDS), 3),
@@ -221,10 +225,10 @@ def probes(agent: str, level: Level, steps: t.Trace) -> t.Trace:
         t.Page(seat, "tea", 1),
         *(t.More(seat, index, None, 1) for index in pages[-2:]),
         t.Call(seat, *CALLS[2]),
-        t.Get(seat, "tea"),
+        *(t.Get(seat, key) for key in keys[:3]),
         t.Context(seat),
         t.Planned(seat),
-        t.Delete(seat, "te_"),
+        t.Delete(seat, keys[0] if keys else "tea"),
         t.Save(seat, "tea", "green tea"),
         t.Search(seat, "green tea", 1),
     ]
