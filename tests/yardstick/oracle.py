@@ -56,7 +56,7 @@ def after_tool(standing: Standing | None, agent: str, origins: list[tuple[str, L
 
 
 def output(standing: Standing | None, clearance: Level | None) -> Verdict:
-    """P14: what goes out is a write, to a sink; nothing goes where nobody said what may. P4: while the session lives."""
+    """P14: what goes out is a write to a sink, and nothing goes where nobody said what may. P4: only while it lives."""
     broken = _not_living(standing)
     if clearance is None or (standing is not None and not DOWN[standing.taint] <= DOWN[clearance]):
         broken |= {"P14"}
