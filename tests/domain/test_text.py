@@ -2,6 +2,7 @@
 
 import random
 import string
+import time
 import unicodedata
 
 import pytest
@@ -196,6 +197,21 @@ def test_query_is_bounded() -> None:
 def test_long_hostile_texts_take_linear_time() -> None:
     for unit in ("a-", "a.b@", "aA", "++", "a+#", "é:", "字", "\u0301", "_", "👩‍", "a: "):
         analyse("", [], unit * 10_000)  # would not end in a lifetime if it were not linear
+
+
+@pytest.mark.parametrize("unit", ["\u0345\u0301\u0315\u0323\u0334", "\uff9e\u0334", "\u0344\u0f73"])
+def test_marks_that_must_be_put_in_order_take_linear_time(unit: str) -> None:
+    hostile = "a" + unit * (100_000 // len(unit))
+    started = time.process_time()
+    analyse("", [], hostile)
+    skeleton(hostile)
+    assert time.process_time() - started < 2  # the square of it took 40 seconds
+
+
+def test_words_meet_beside_a_run_of_marks_that_no_language_writes() -> None:
+    for text in ("Zoë " + "\u0301\u0323" * 100 + " café", "Zo\u0065\u0308" + "—" * 99 + "cafe\u0301"):
+        assert finds("zoë", text)
+        assert finds("café", text)
 
 
 def test_folding_is_idempotent_and_composed() -> None:

@@ -8,6 +8,8 @@ only a-z, digits and characters outside ASCII, so a tokenizer that breaks at ASC
 import enum
 import re
 import unicodedata
+from itertools import pairwise
+from typing import Literal
 
 WORD_CHARS_MAX = 64
 """Of a longer word only the beginning counts."""
@@ -61,6 +63,8 @@ _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 _ACCENT = re.compile(
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c]"
 )
+# Whatever may be a mark and no letter; a letter or a space begins anew. And the two letters that normalise to marks.
+_MARKS_RUN = re.compile(r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32}")
 _VARIANTS = str.maketrans(
     {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ς": "σ"}
     | {"ى": "ي", "ة": "ه", "ک": "ك", "ی": "ي"}
@@ -89,8 +93,8 @@ def fold(word: str) -> str:
     """The text without accents and variant letters; vowel signs that carry the sound stay."""
     if word.isascii():
         return word
-    bare = _ACCENT.sub("", unicodedata.normalize("NFD", word))
-    return unicodedata.normalize("NFC", bare).translate(_VARIANTS)
+    bare = _ACCENT.sub("", _normal("NFD", word))
+    return _normal("NFC", bare).translate(_VARIANTS)
 
 
 def skeleton(text: str) -> str:
@@ -113,7 +117,18 @@ def grams(run: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_INVISIBLE)
+    return text if text.isascii() else _normal("NFKC", text).translate(_INVISIBLE)
+
+
+def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
+    """The text in a normal form; of a run of marks that no language writes, each 32 by themselves.
+
+    Putting marks in order takes the square of their number, so a run of a mebibyte would not end within the hour.
+    """
+    if len(text) <= WORD_CHARS_MAX:
+        return unicodedata.normalize(form, text)
+    bounds = (0, *(run.end() for run in _MARKS_RUN.finditer(text)), len(text))
+    return "".join(unicodedata.normalize(form, text[start:end]) for start, end in pairwise(bounds))
 
 
 def _compound(chunk: str, found: list[Piece]) -> None:
