@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from tests.yardstick.oracle import (
     DEPTH_MAX,
+    GENERATIONS_MAX,
     No,
     Verdict,
     Yes,
@@ -18,6 +19,7 @@ from tests.yardstick.oracle import (
     open_session,
     output,
     raise_taint,
+    schedule,
     use_session,
 )
 
@@ -29,6 +31,7 @@ from tidegate.policy.hooks import (
     PostToolResponse,
     PreOutput,
     PreToolCall,
+    Scheduling,
     SessionOpen,
     SessionUse,
     TaintRaise,
@@ -61,6 +64,8 @@ def cases() -> Iterator[tuple[Event, Verdict]]:
             yield TaintRaise(standing, level), raise_taint(standing, level)
             yield PreOutput(standing, level), output(standing, level)
             yield CeilingChange(standing, level), change_ceiling(standing, level)
+        for ceiling, generation in itertools.product(Level, range(GENERATIONS_MAX + 3)):
+            yield Scheduling(standing, ceiling, generation), schedule(standing, ceiling, generation)
         for level, ceiling, depth in itertools.product(Level, Level, range(DEPTH_MAX + 3)):
             yield SessionOpen(level, ceiling, standing, depth), open_session(level, ceiling, standing, depth)
 
@@ -84,7 +89,7 @@ def test_every_answer_that_leaves_is_judged_as_the_oracle_judges() -> None:
 
 def test_the_oracle_itself_says_both_yes_and_no_to_every_event() -> None:
     seen = {(type(event), type(verdict)) for event, verdict in itertools.chain(cases(), results())}
-    events = (PreToolCall, PostToolResponse, PreOutput, TaintRaise, SessionUse, SessionOpen, CeilingChange)
+    events = (PreToolCall, PostToolResponse, PreOutput, TaintRaise, SessionUse, SessionOpen, CeilingChange, Scheduling)
     assert seen == {(event, answer) for event in events for answer in (Yes, No)}
 
 

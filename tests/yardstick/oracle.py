@@ -20,6 +20,7 @@ DOWN: dict[Level, frozenset[str]] = {
 }
 UP = {names: level for level, names in DOWN.items()}
 DEPTH_MAX = 4
+GENERATIONS_MAX = 3
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,18 @@ def open_session(level: Level, ceiling: Level, parent: Standing | None, depth: i
     if not joined <= DOWN[ceiling]:
         broken |= {"P4"}
     return _verdict(broken, UP[joined])
+
+
+def schedule(standing: Standing | None, ceiling: Level, generation: int) -> Verdict:
+    """P16: at the live taint. P15: under its maker's ceiling, not too many generations on. P4: under its own."""
+    broken = _not_living(standing)
+    if standing is None:
+        return _verdict(broken, ceiling)
+    if generation > GENERATIONS_MAX or not DOWN[ceiling] <= DOWN[standing.ceiling]:
+        broken |= {"P15"}
+    if not DOWN[standing.taint] <= DOWN[ceiling]:
+        broken |= {"P4"}
+    return _verdict(broken, standing.taint)
 
 
 def change_ceiling(standing: Standing | None, ceiling: Level) -> Verdict:
