@@ -135,5 +135,3 @@ class Scene:
     def content(self, key: str, level: Level = RESTRICTED) -> str | None:
         memory = self.store.session(AGENT, level=level).memory.get(key)
         return memory and memory.content
-
-

@@ -19,8 +19,9 @@ class Bounds:
     """How far a model may go within one answer.
 
     requests_max: requests to it. calls_max: tool calls in one response. same_call_max: of one and the same call.
-    text_chars_max: of the text of one response. reply_chars_max: of all of it, thoughts and arguments included. silence_seconds: without any sign of life.
-    request_seconds: for one response. attempts_max: at one request. wait_seconds_max: before another attempt.
+    text_chars_max: of the text of one response. reply_chars_max: of all of it, thoughts and arguments included.
+    silence_seconds: without any sign of life. request_seconds: for one response. attempts_max: at one request.
+    wait_seconds_max: before another attempt.
     """
 
     requests_max: int = 30
@@ -116,7 +117,9 @@ class Asking:
         try:
             while True:
                 try:
-                    piece = await asyncio.wait_for(anext(pieces), self._bounds.silence_seconds)
+                    # Not `wait_for`, which in 3.11 loses a cancellation that comes just as the piece does.
+                    async with asyncio.timeout(self._bounds.silence_seconds):
+                        piece = await anext(pieces)
                 except StopAsyncIteration:
                     return
                 heard.take(piece, self._bounds)

@@ -241,7 +241,12 @@ class _Answering:
     # What is kept
 
     async def _keep(self, turn: Turn, origin: Origin) -> None:
-        await asyncio.to_thread(self._agent.history.add, turn, origin)
+        storing = asyncio.ensure_future(asyncio.to_thread(self._agent.history.add, turn, origin))
+        try:
+            await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            await storing  # what was shown is kept, whenever it is stopped
+            raise
         self._kept.append(Kept(0, turn, origin))
 
     async def _load(self) -> None:

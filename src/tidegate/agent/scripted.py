@@ -8,6 +8,7 @@ the first memory in the last result), `{result}` (the last result), `{context}` 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -98,7 +99,8 @@ class ScriptedModel:
         step, found = self._step(asked.text if isinstance(asked, Asked) else "", done)
         slots = _Slots(prompt, found, [each.text for each in since if isinstance(each, Returned)])
         text = slots.fill(step.say)
-        for word in re.findall(r"\S*\s*", text):
+        for word in re.findall(r"\S+\s*|\s+", text):
+            await asyncio.sleep(0)  # so that it can be stopped in the middle, like any other
             yield word
         if step.trouble is not None:
             raise ModelError(step.trouble)

@@ -1,0 +1,69 @@
+"""Waking agents: a worker for each agent and level, each on a thread of its own, until the process is told to stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from tidegate.agent.worker import POLL_SECONDS, Worker
+from tidegate.agent.workshop import Workshop
+from tidegate.domain.arguments import check_agent
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level
+
+_GOODBYE_SECONDS = 8
+
+
+class Wakeups:
+    """All workers of one process. agent: only this one; None: all that there are, also those that come."""
+
+    def __init__(self, shop: Workshop, agent: str | None = None) -> None:
+        self._shop = shop
+        self._only = agent
+        self._workers: dict[tuple[str, Level], Worker] = {}
+        self._threads: list[threading.Thread] = []
+        self._stopping = threading.Event()
+
+    def run(self) -> bool:
+        """Work until stopped; whether everything came to an end."""
+        while not self._stopping.is_set():
+            for worker in self._hire():
+                thread = threading.Thread(target=worker.work, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._stopping.wait(POLL_SECONDS)
+        for worker in self._workers.values():
+            worker.stop()
+        for thread in self._threads:
+            thread.join(_GOODBYE_SECONDS / max(len(self._threads), 1))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def run_once(self) -> int:
+        """Do what is due now, level by level; how many runs there were. Raises: StorageError."""
+        list(self._hire())
+        return sum(worker.tick() for worker in self._workers.values())
+
+    def stop(self) -> None:
+        """End soon. May be called from anywhere, a signal handler included."""
+        self._stopping.set()
+
+    def _hire(self) -> Iterator[Worker]:
+        for agent in self._agents():
+            for level in Level:
+                if (agent, level) not in self._workers:
+                    self._workers[agent, level] = Worker(self._shop, agent, level)
+                    yield self._workers[agent, level]
+
+    def _agents(self) -> list[str]:
+        if self._only is not None:
+            return [check_agent(self._only)]
+        folder = self._shop.home / "agents"
+        triggered = [path.parent.name for path in folder.glob("*/TRIGGER.md")]
+        return sorted(filter(_is_agent, {*self._shop.store.agents(), *triggered}))
+
+
+def _is_agent(name: str) -> bool:
+    try:
+        return bool(check_agent(name))
+    except InvalidArgument:
+        return False

@@ -1,0 +1,74 @@
+"""What all workers of one process share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from tidegate.agent.asking import Sleep
+from tidegate.agent.delivery import Send, send
+from tidegate.agent.loop import Agent, open_agent
+from tidegate.agent.loop import Settings as AgentSettings
+from tidegate.agent.prompt import Model
+from tidegate.config_channels import Channel
+from tidegate.core.session import Session
+from tidegate.core.store import Store, fresh_id, utc_now
+from tidegate.gateway.gateway import Gateway
+from tidegate.gateway.pins import Pins
+from tidegate.home import Settings
+from tidegate.policy.levels import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """model: opens one; each run has its own, on its own loop. ticks: seconds of a clock that nobody can set.
+
+    clock, ids: as the store's. holder: this process, among all that work on the home.
+    """
+
+    store: Store
+    home: Path
+    settings: Settings
+    model: Callable[[], Model]
+    clock: Callable[[], datetime] = utc_now
+    ids: Callable[[], str] = fresh_id
+    ticks: Callable[[], float] = time.monotonic
+    sleep: Sleep = asyncio.sleep
+    send: Send = send
+    holder: str = field(default_factory=fresh_id)
+
+    @property
+    def grace(self) -> timedelta:
+        """How late a run may start."""
+        return timedelta(minutes=self.settings.run.grace_minutes)
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a run may show no sign of life."""
+        return self.settings.run.lease_seconds
+
+    @property
+    def channels(self) -> Mapping[str, Channel]:
+        """Where results may go, by name."""
+        return self.settings.channels
+
+    def host(self, agent: str, level: Level) -> Session:
+        """A session for our own work on runs: at exactly this level, which it cannot leave."""
+        return self.store.session(agent, level=level, ceiling=level)
+
+    def gateway(self, session: Session) -> Gateway | None:
+        """Foreign tools for a session; None when there are none."""
+        servers = self.settings.servers
+        return Gateway(self.store, session, servers, Pins(self.home)) if servers else None
+
+    def agent(self, session: Session, gateway: Gateway | None) -> Agent:
+        """The agent that answers in a session. Raises: InvalidArgument (model), StorageError."""
+        chat = self.settings.chat
+        settings = AgentSettings(chat.model_clearance, chat.history_chars_max, chat.context_chars_max)
+        return open_agent(
+            session, self.model(), self.home, clock=self.clock, ids=self.ids, gateway=gateway, settings=settings
+        )
