@@ -79,6 +79,13 @@ def test_anything_else_is_refused(cursor: object) -> None:
     assert refused(cursor)
 
 
+def test_lists_without_end_are_refused() -> None:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert refused(nested)
+
+
 @given(st.binary(max_size=60))
 def test_bytes_that_nobody_sealed_are_refused(data: bytes) -> None:
     assert refused(base64.urlsafe_b64encode(data).decode().rstrip("="))

@@ -208,11 +208,13 @@ class Sessions:
         self._clearing.scrub(places)
         return row
 
-    def _end(self, session: str) -> SessionRow:
+    def _end(self, session: str, *, at: Level | None = None) -> SessionRow:
+        """End it, with `at` only if that is still its taint. As it stood then."""
         with self._store_of(session).transaction():
             row = self.living(session, "reset")
-            self._recorder.record(row, Action.RESET, "")
-            self._store_of(session).end(session)
+            if at in (None, row.taint):
+                self._recorder.record(row, Action.RESET, "")
+                self._store_of(session).end(session)
         return row
 
     def _family(self, row: SessionRow) -> Iterator[SessionRow]:
@@ -225,10 +227,13 @@ class Sessions:
 
     def join(self, session: str) -> None:
         """End a child: its taint joins its parent's (P15), then it is over. A session without parent just ends."""
-        row = self.living(session, "end")
-        if row.parent is not None:
-            self.raise_taint(row.parent, row.taint, reason="child ended")
-        self._clearing.clear(self._family(self._end(session)))
+        row, joined = self.living(session, "end"), None
+        while joined is not row.taint:  # each further turn follows a raise, of which a session has few
+            joined = row.taint
+            if row.parent is not None:
+                self.raise_taint(row.parent, joined, reason="child ended")
+            row = self._end(session, at=joined)
+        self._clearing.clear(self._family(row))
 
     def _raise(self, row: SessionRow, level: Level, reason: str) -> None:
         if level != row.taint:

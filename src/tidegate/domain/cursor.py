@@ -24,7 +24,7 @@ def read_cursor(cursor: object, agent: str, taint: Level, tag: str | None) -> st
     if cursor is None:
         return ""
     try:
-        data = base64.urlsafe_b64decode(_padded(str(cursor)))
+        data = base64.urlsafe_b64decode(_padded(cursor if isinstance(cursor, str) else ""))
         seal, position = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         if seal == _seal(position, agent, taint, tag) and write_cursor(position.decode(), agent, taint, tag) == cursor:
             return position.decode()
