@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
@@ -114,6 +115,12 @@ def test_c12_after_a_fork_the_child_is_told_to_open_the_store_itself(home: Path)
             lambda: store.session("assistant", "new"),
             lambda: ephemeral.memory.get("k"),
             lambda: ephemeral.memory.save("k", "other"),
+            lambda: store.owner("assistant").purge(timedelta()),
+            lambda: store.owner("assistant").restore("k", Level.PUBLIC, version=1),
+            lambda: store.owner("assistant").anchor(),
+            lambda: store.owner("assistant").reindex(),
+            lambda: store.owner("assistant").erase(),
+            lambda: store.transfer("assistant").backup(home / "b"),
         ):
             assert "forked" in in_a_fork(act)
         assert session.memory.save("k", "words").version == 1

@@ -65,6 +65,7 @@ class SqliteProvider(StorageProvider):
 
     @contextmanager
     def archive(self, agent: str, level: Level) -> Iterator[Archive]:
+        self._pool.require_own_process()
         try:
             with (
                 driver_errors(),
@@ -75,10 +76,12 @@ class SqliteProvider(StorageProvider):
             raise damaged() from None
 
     def compact(self, agent: str, level: Level) -> bool:
+        self._pool.require_own_process()
         with self._locks[agent, level]:
             return compact(self._files.compartment(agent, level))
 
     def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
+        self._pool.require_own_process()
         # The highest first: an erasure cut short leaves the least behind.
         there = [level for level in reversed(Level) if exists(self._files.compartment(agent, level))]
         for level in () if dry_run else there:
@@ -184,6 +187,11 @@ class _Pool:
         self._idle: OrderedDict[_Place, list[_Opened]] = OrderedDict()
         self._process = os.getpid()
         self._closed = False
+
+    def require_own_process(self) -> None:
+        """A fork inherits connections and locks that are held by nobody: to go on would damage the store, or hang."""
+        if os.getpid() != self._process:
+            raise StorageError("the store was opened before this process was forked; open it again")
 
     def holds(self, place: _Place) -> bool:
         """Whether an open view of this place waits to be taken."""
