@@ -1,7 +1,7 @@
 """One run: a fresh session that is told its errand, watched until it ends, on a thread and a loop of its own.
 
-When the session rises, the run is over for the level at which it began, at that moment and with nothing of what follows:
-its worker is free, and the run goes on in the compartment of the higher level (P5, P16).
+When the session rises, the run is over for the level at which it began, at that moment and with nothing of what
+follows: its worker is free, and the run goes on in the compartment of the higher level (P5, P16).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Execution:
         agent, errand = self._host.agent, self._errand
         try:
             session = self._shop.store.session(
-                agent, level=self._level, ceiling=errand.ceiling, origin=errand.origin, generation=errand.generation
+                agent, level=self._level, ceiling=errand.ceiling, generation=errand.generation
             )
         except TidegateError as error:
             self._close(State.FAILED, reason=error.message)

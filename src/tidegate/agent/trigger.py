@@ -1,4 +1,4 @@
-"""What an agent is told when it wakes: TRIGGER.md, or the prompt of a job; and what it was not worth waking anyone for."""
+"""What an agent is told when it wakes: TRIGGER.md, or the prompt of a job."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ TRIGGER_BYTES_MAX = 64 * 1024
 NOTHING = "NOTHING"
 
 _ALONE = f"""\
-Nobody is in this conversation; it ends with your answer. Your answer is handed to your owner, so write it for them. If \
-there is nothing that they should be told, answer {NOTHING} and no other word."""
+Nobody is in this conversation; it ends with your answer. Your answer is handed to your owner, so write it for them. \
+If there is nothing that they should be told, answer {NOTHING} and no other word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,14 @@ def read_trigger(home: Path, agent: str) -> str:
     if len(data) > TRIGGER_BYTES_MAX:
         raise StorageError(f"TRIGGER.md: must be at most {TRIGGER_BYTES_MAX} bytes")
     return text.strip()
+
+
+def has_trigger(home: Path, agent: str) -> bool:
+    """Whether there is anything in TRIGGER.md. One that cannot be read counts: its runs fail, and say why."""
+    try:
+        return read_trigger(home, agent) != ""
+    except StorageError:
+        return True
 
 
 def trigger_errand(text: str, ceiling: Level, channel: str | None) -> Errand:

@@ -41,7 +41,10 @@ class Wakeups:
     def run_once(self) -> int:
         """Do what is due now, level by level; how many runs there were. Raises: StorageError."""
         list(self._hire())
-        return sum(worker.tick() for worker in self._workers.values())
+        done = sum(worker.tick() for worker in self._workers.values())
+        for worker in self._workers.values():  # the lowest first, so that what rises is handed over above
+            worker.finish()
+        return done
 
     def stop(self) -> None:
         """End soon. May be called from anywhere, a signal handler included."""

@@ -1,4 +1,4 @@
-"""One worker for one agent and level: what is due there runs, one after the other. It sees no other level's jobs (P16)."""
+"""One worker for one agent and level: what is due there runs, one by one. No other level's jobs count (P16)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 
 from tidegate.agent.delivery import ATTEMPTS_MAX, DeliveryError, Message
 from tidegate.agent.execution import Execution, handing, may_try_again
-from tidegate.agent.trigger import Errand, job_errand, read_trigger, trigger_errand
+from tidegate.agent.trigger import Errand, has_trigger, job_errand, read_trigger, trigger_errand
 from tidegate.agent.workshop import Workshop
 from tidegate.core.runs import Ticket
 from tidegate.domain.catchup import Verdict, following, judge
 from tidegate.domain.job import TRIGGER, Handing, Run, State, back_off, name_of
 from tidegate.domain.schedule import Every, Schedule, read_quiet, read_schedule, read_zone
-from tidegate.errors import Refused, TidegateError
+from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError
 from tidegate.policy.levels import Level
 
 _log = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ class Worker:
         self._host = shop.host(agent, level)
         self._running: list[Execution] = []
         self._watched: dict[str, tuple[tuple[int, datetime], float]] = {}
+        self._complained: set[str] = set()
         self._stopping = threading.Event()
 
     def work(self) -> None:
@@ -52,6 +53,12 @@ class Worker:
         self._stopping.set()
         for execution in self._running:
             execution.stop()
+
+    def finish(self) -> None:
+        """Wait for what has risen and goes on, then hand over what there is. Raises: StorageError."""
+        for execution in self._running:
+            execution.over.wait()
+        self._deliver()
 
     def tick(self) -> int:
         """Do all that is to be done now; how many runs there were. Raises: StorageError."""
@@ -85,11 +92,19 @@ class Worker:
     def _next(self) -> Execution | None:
         """What is to run now, taken."""
         for ticket in self._host.runs.open():
-            if ticket.run.state is State.WAITING:
-                execution = self._consider(ticket)
-                if execution is not None:
-                    return execution
+            try:
+                execution = self._consider(ticket) if ticket.run.state is State.WAITING else None
+            except InvalidArgument as error:  # its time zone is gone, or the calendar: others must not wait for that
+                self._complain(ticket.run.key, error.message)
+                continue
+            if execution is not None:
+                return execution
         return None
+
+    def _complain(self, key: str, message: str) -> None:
+        if key not in self._complained:
+            self._complained.add(key)
+            _log.error("%s at %s: a job cannot run: %s", self._agent, self._level, message)
 
     def _consider(self, ticket: Ticket) -> Execution | None:
         run, now = ticket.run, self._shop.clock()
@@ -98,7 +113,7 @@ class Worker:
             self._host.runs.drop(ticket)
             return None
         if run.queued or run.attempt > 1:
-            return self._take(ticket, replace(run), None)
+            return self._take(ticket, run, None)
         had = self._host.runs.had(run.group)
         verdict = judge(schedule, run.due_at, now, grace=self._shop.grace, done=had)
         if verdict.start and verdict.due_at is not None:
@@ -116,9 +131,14 @@ class Worker:
             self._host.runs.move(ticket, verdict.due_at)
 
     def _take(self, ticket: Ticket, run: Run, next_at: datetime | None) -> Execution | None:
-        errand = self._errand(run)
-        channel = errand.channel or self._shop.settings.run.channel
         now = self._shop.clock()
+        try:
+            errand = self._errand(run)
+        except StorageError as error:
+            failed = replace(run, state=State.FAILED, started_at=now, ended_at=now, reason=error.message)
+            self._host.runs.take(ticket, failed, next_at)
+            return None
+        channel = errand.channel or self._shop.settings.run.channel
         running = replace(run, state=State.RUNNING, holder=self._shop.holder, started_at=now, channel=channel)
         taken = self._host.runs.take(ticket, running, next_at)
         if taken is None:
@@ -140,14 +160,14 @@ class Worker:
             return trigger_errand(read_trigger(self._shop.home, self._agent), trigger.ceiling, trigger.channel)
         job = self._host.runs.job(name_of(run.group))
         if job is None:
-            raise Refused("the job is gone", rule="P17")
+            raise StorageError("the job is gone")
         return job_errand(job, run.event, self._shop.ids)
 
     # The trigger
 
     def _trigger_schedule(self) -> Every | None:
         trigger = self._shop.settings.trigger
-        if trigger.level is not self._level or not read_trigger(self._shop.home, self._agent):
+        if trigger.level is not self._level or not has_trigger(self._shop.home, self._agent):
             return None
         quiet = read_quiet(trigger.quiet, read_zone(trigger.timezone)) if trigger.quiet else None
         return Every(trigger.every_minutes, quiet)
@@ -184,7 +204,7 @@ class Worker:
         again = may_try_again(self._shop, ticket)
         now = self._shop.clock()
         reason = "its process ended in the middle" + ("; it is tried once more" if again else "")
-        closed = replace(ticket.run, state=State.INTERRUPTED, ended_at=now, reason=reason)
+        closed = replace(ticket.run, state=State.INTERRUPTED, ended_at=now, reason=reason, event=None)
         self._host.runs.close(ticket, closed if again else handing(closed, now), again=again)
 
     # What has a result

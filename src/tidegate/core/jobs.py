@@ -15,7 +15,7 @@ from tidegate.core.records import Item
 from tidegate.core.sessions import Sessions
 from tidegate.domain.arguments import check_content, check_key, check_number
 from tidegate.domain.catchup import following
-from tidegate.domain.job import JOBS_MAX, QUEUE_MAX, Job, Plan, Run, group_of, is_event, read_plan, write_plan
+from tidegate.domain.job import JOBS_MAX, QUEUE_MAX, TRIGGER, Job, Plan, Run, group_of, is_event, read_plan, write_plan
 from tidegate.domain.limits import Limits
 from tidegate.domain.record import Kind, Origin, Record
 from tidegate.domain.schedule import read_schedule
@@ -81,13 +81,16 @@ class SessionJobs:
         name = check_key(name, self._limits, "name")
         return self._gate.write(self._seat, "cron_delete", partial(_delete, name=name))
 
-    def history(self, name: str, *, limit: int | None = None) -> list[tuple[Run, Level]]:
+    def history(self, name: str | None, *, limit: int | None = None) -> list[tuple[Run, Level]]:
         """The visible runs of a job, also of one that is gone, newest first. limit: 1 to 200.
+
+        name: None stands for the trigger.
 
         Raises: InvalidArgument, Refused, StorageError.
         """
         most = check_number("limit", limit, default=20, most=200)
-        verb = partial(_history, name=check_key(name, self._limits, "name"), limit=most)
+        group = TRIGGER if name is None else group_of(check_key(name, self._limits, "name"))
+        verb = partial(_history, group=group, limit=most)
         return self._gate.read(self._seat, "cron_history", verb)
 
     def post(self, name: str, event: str | None = None, *, event_id: str | None = None) -> Run:
@@ -161,8 +164,8 @@ def _list(view: View) -> Answer[list[Job]]:
     return Answer(sorted(jobs, key=lambda job: (job.name, -job.level)), [record for _, record in found])
 
 
-def _history(view: View, name: str, limit: int) -> Answer[list[tuple[Run, Level]]]:
-    found = [runs.whole_record(each, listed) for each in view.visible for listed in runs.of_job(each, name)[-limit:]]
+def _history(view: View, group: str, limit: int) -> Answer[list[tuple[Run, Level]]]:
+    found = [runs.whole_record(each, listed) for each in view.visible for listed in runs.begun_as(each, group)[-limit:]]
     told = [(runs.read(record), record.level) for record in found]
     return Answer(sorted(told, key=_newest)[:limit], found)
 

@@ -141,13 +141,13 @@ def waiting(compartment: Reading, group: str) -> list[Ticket]:
     return [each for each in _opened(compartment) if each.run.group == group and each.run.state is State.WAITING]
 
 
-def of_job(compartment: Reading, name: str) -> list[Record]:
-    """The runs of a job in order, without their texts: here, and gone on here from below."""
-    groups = [group_of(name)]
+def begun_as(compartment: Reading, group: str) -> list[Record]:
+    """The runs of a group in order, without their texts: here, and gone on here from below."""
+    groups = [group]
     for below in Level:
         if below < compartment.level:
-            groups += [risen_group(group, below) for group in groups]
-    found = [record for group in groups for record in _listed(compartment, group)]
+            groups += [risen_group(each, below) for each in groups]
+    found = [record for each in groups for record in _listed(compartment, each)]
     return sorted(found, key=lambda record: record.created_at)
 
 

@@ -45,6 +45,8 @@ PLACES = {
     "tools": Place("cli_tools:tools", "List, check and trust the tools of foreign servers."),
     "chat": Place("cli_chat:chat", "Talk with the agent, which remembers."),
     "todo": Place("cli_todo:todo", "Show the agent's to-do list."),
+    "run": Place("cli_run:run", "Wake the agents: their jobs and their triggers."),
+    "cron": Place("cli_cron:cron", "Schedule jobs, and see what became of them."),
     "mcp": Place("cli_servers:mcp", "Serve the memory tools to an MCP client."),
     "demo": Place("cli_servers:demo", "Show what this is, with a real server and client."),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tidegate.tools import memory, todos
+from tidegate.tools import jobs, memory, todos
 from tidegate.tools.tool import Tool
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
@@ -13,5 +13,7 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
 )
 """The five memory tools, for any client."""
 
-AGENT_TOOLS: Mapping[str, Tool] = MappingProxyType({**TOOLS, **{tool.name: tool for tool in (todos.READ, todos.WRITE)}})
+_MORE = (todos.READ, todos.WRITE, jobs.CREATE, jobs.LIST, jobs.DELETE)
+
+AGENT_TOOLS: Mapping[str, Tool] = MappingProxyType({**TOOLS, **{tool.name: tool for tool in _MORE}})
 """What Tidegate's own agent has: these as well."""

@@ -1,0 +1,67 @@
+"""The process that wakes agents."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+
+import click
+
+from tidegate.errors import InvalidArgument
+from tidegate.surfaces import output
+from tidegate.surfaces.cli_common import Command, open_store, options, remark
+
+
+@click.command(cls=Command, examples=("tidegate run", "tidegate run --agent assistant", "tidegate run --once"))
+@click.option("--once", is_flag=True, help="Do what is due now, and end.")
+def run(once: bool) -> int:
+    """Wake the agents: run their jobs when they are due, and wake each that has a TRIGGER.md from time to time.
+
+    It works until it is stopped (Ctrl-C, SIGTERM), for all agents of the home, or for the one of --agent. Two of them
+    on one home, or one beside `tidegate mcp` and `tidegate chat`, do no harm. The model is chat.model in config.toml.
+    """
+    from tidegate import home as homes
+    from tidegate.agent.wakeups import Wakeups
+    from tidegate.agent.workshop import Workshop
+    from tidegate.surfaces.chat import open_model
+
+    chosen = options()
+    if chosen.session is not None or chosen.level is not None:
+        raise InvalidArgument("level: a job has its own level; give neither --session nor --level", argument="level")
+    home = homes.find(chosen.home)
+    settings = homes.load(home)
+    open_model(settings.chat)  # before anything is begun
+    _log_plainly()
+    only = click.get_current_context().meta.get("agent")
+    with open_store() as store:
+        wakeups = Wakeups(Workshop(store, home, settings, lambda: open_model(settings.chat)), only)
+        if once:
+            done = wakeups.run_once()
+            remark(f"tidegate run: {done} {'run' if done == 1 else 'runs'}")
+            return 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: wakeups.stop())
+        output.note("tidegate run: awake")
+        ended = wakeups.run()
+    output.note("tidegate run: stopped")
+    if not ended:  # something hangs, and would hold the process for ever
+        sys.stdout.flush()
+        os._exit(0)
+    return 0
+
+
+class _Plain(logging.Handler):
+    """Lines on standard error, of which none can pass for another."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        output.note(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+def _log_plainly() -> None:
+    logger = logging.getLogger("tidegate")
+    logger.handlers[:] = [_Plain()]
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
