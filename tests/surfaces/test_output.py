@@ -28,14 +28,25 @@ HOSTILE = {
     "byte order mark": "\ufeff",
     "annotation": "\ufff9a\ufffab\ufffb",
     "lone surrogate": "\ud83d",
+    "zero-width space": "user\u200b-name",
+    "soft hyphen": "user\u00ad-name",
+    "a filler": "user\u3164",
+    "invisible operators": "a\u2062\u2063b",
+    "tags, which a model reads": "".join(chr(0xE0000 + ord(char)) for char in "obey"),
+    "selectors that carry bytes": "a\U000e0100\U000e01ef",
 }
 SHOWN = '0123 Aä ß 会议 👨‍👩‍👧 e\u0301 ٣ \u00a0 \\ " \u200d \u200c'
 
 
 def is_obeyed_or_unseen(char: str) -> bool:
     bidi = unicodedata.bidirectional(char) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-    mark = char in "\u200e\u200f\u061c\ufeff\ufff9\ufffa\ufffb"
-    return unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") or bidi or mark
+    mark = (
+        char in "\u200b\u200e\u200f\u061c\ufeff\ufff9\ufffa\ufffb\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u3164\uffa0"
+    )
+    # Of U+2060, U+FFF0 and U+E0000 Unicode says that what is not assigned there yet is not to be shown either.
+    reserved = any(low <= ord(char) <= high for low, high in ((0x2060, 0x206F), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF)))
+    drawn = any(low <= ord(char) <= high for low, high in ((0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A)))
+    return unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") or bidi or mark or reserved or drawn
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())

@@ -9,8 +9,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-# C0 and C1 controls, bidi marks and controls, line and paragraph separators, annotations, U+FEFF, surrogates.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ufeff\ud800-\udfff]")
+# C0 and C1 controls, bidi marks and controls, line and paragraph separators, annotations, U+FEFF, surrogates; and what
+# takes no room, so that text could be smuggled past the eye to a model: soft hyphens, zero-width spaces, fillers,
+# invisible operators, musical and shorthand controls, tags and the selectors beside them. Joiners spell words and stay.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 _ESCAPED = "backslashreplace"
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\x1b"}
 _PLAIN_TAG = re.compile(r"[\w.:/+-]+")
@@ -30,7 +35,7 @@ def escape_lines(text: str, *, indent: str) -> str:
 def to_json(value: object) -> str:
     """One line of JSON: exact when parsed, and without a raw control character on the terminal."""
     text = json.dumps(value, ensure_ascii=False)
-    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _UNSEEN.sub(_escaped_in_json, text)
 
 
 def write(text: str) -> None:
@@ -89,7 +94,7 @@ def deleted(result: Mapping[str, Any]) -> Iterator[str]:
 
 def tags_line(tags: Iterable[str]) -> str:
     """Tags on one line, each unmistakably one."""
-    return ", ".join(tag if _PLAIN_TAG.fullmatch(tag) else to_json(tag) for tag in tags)
+    return ", ".join(tag if _PLAIN_TAG.fullmatch(tag) and escape(tag) == tag else to_json(tag) for tag in tags)
 
 
 def _heading(result: Mapping[str, Any]) -> str:
@@ -100,4 +105,12 @@ def _heading(result: Mapping[str, Any]) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match[0])
-    return _SHORT.get(match[0]) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+    return _SHORT.get(match[0]) or (
+        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    )
+
+
+def _escaped_in_json(match: re.Match[str]) -> str:
+    """As JSON writes it: beyond the first 65,536 characters in two halves."""
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
