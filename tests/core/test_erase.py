@@ -58,6 +58,20 @@ def test_the_name_of_an_erased_agent_can_be_used_anew_and_its_sessions_names_can
         scene.store.session(AGENT, "main")
 
 
+def test_a_client_that_comes_back_makes_no_files_anew_and_a_backup_can_be_restored(home: Path, tmp_path: Path) -> None:
+    with tidegate.open(home) as store:
+        store.session(AGENT, "main").memory.save("k", "one")
+        store.transfer(AGENT).backup(tmp_path / "a.backup")
+        store.owner(AGENT).erase()
+    with tidegate.open(home) as store:  # as a client does that starts its server again
+        for again in (store.session, store.resume):
+            with pytest.raises(Refused, match="session ended"):
+                again(AGENT, "main")
+        assert store.agents() == []
+        assert not list(home.glob("agents/*/*.db"))
+        assert store.transfer(AGENT).restore_backup(tmp_path / "a.backup").versions == 1
+
+
 def test_erasing_what_was_never_there_is_not_found(scene: Scene) -> None:
     for dry_run in (True, False):
         with pytest.raises(NotFound, match="agent"):

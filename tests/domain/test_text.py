@@ -208,6 +208,13 @@ def test_marks_that_must_be_put_in_order_take_linear_time(unit: str) -> None:
     assert time.process_time() - started < 2  # the square of it took 40 seconds
 
 
+def test_letters_that_are_whole_phrases_do_not_blow_up_a_text() -> None:
+    phrase = "\ufdfa"  # one letter, 18 in compatibility form
+    assert finds("عليه", f"{phrase} said")
+    assert len(skeleton(phrase * 2_000)) < 5_000
+    assert len(analyse("", [], f"{phrase} " * 2_000).content) < 4_000
+
+
 def test_words_meet_beside_a_run_of_marks_that_no_language_writes() -> None:
     for text in ("Zoë " + "\u0301\u0323" * 100 + " café", "Zo\u0065\u0308" + "—" * 99 + "cafe\u0301"):
         assert finds("zoë", text)

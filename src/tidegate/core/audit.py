@@ -28,7 +28,11 @@ class Recorder:
             view.own.append(event)
 
     def refuse(self, row: SessionRow | None, deny: Deny, what: str) -> NoReturn:
-        """Turn a denial into the one `Refused`, entered in the chain of the session that met it."""
-        if row is not None:
+        """Turn a denial into the one `Refused`, entered in the chain of the session that met it.
+
+        A session that outlived its agent has no chain any more, and its refusal must not make one: what is erased stays
+        so, and a backup can be restored.
+        """
+        if row is not None and not (row.ended and row.agent not in self._provider.agents()):
             self.record(row, Action.REFUSE, f"{what} {deny.rule}")
         raise Refused(deny.hint, rule=deny.rule)

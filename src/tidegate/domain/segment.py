@@ -14,6 +14,8 @@ from typing import Literal
 WORD_CHARS_MAX = 64
 """Of a longer word only the beginning counts."""
 
+_ROOM_CHARS = 256  # what a short text may grow by, beside its double: in real ones no more is ever used
+
 
 class Kind(enum.Enum):
     """What sort of thing a piece is, which decides how it may match."""
@@ -117,7 +119,10 @@ def grams(run: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    return text if text.isascii() else _normal("NFKC", text).translate(_INVISIBLE)
+    """The text in compatibility form. It grows a little: one letter that stands for 18 would make it huge."""
+    if text.isascii():
+        return text
+    return _normal("NFKC", text)[: 2 * len(text) + _ROOM_CHARS].translate(_INVISIBLE)
 
 
 def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
