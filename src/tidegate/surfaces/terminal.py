@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidegate.agent.channels import Said, Shown, Used, Waited
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.markdown import Markdown
 
-_REFRESH_SECONDS = 0.08
+_REFRESHES_PER_SECOND = 10
 
 
 class Plain:
@@ -65,15 +63,13 @@ class Terminal:
 
     name = "terminal"
 
-    def __init__(self, clearance: Level | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clearance: Level | None) -> None:
         from rich.console import Console
 
         self.clearance = clearance
         self._console: Console = Console(highlight=False, markup=False, emoji=False)
-        self._clock = clock
         self._pending = ""
         self._live: Live | None = None
-        self._shown_at = 0.0
 
     def show(self, event: Shown) -> None:
         """A bit of the answer: whole blocks for good, the rest as it grows."""
@@ -108,14 +104,15 @@ class Terminal:
     def _grow(self) -> None:
         from rich.live import Live
 
-        if not (self._console.is_terminal and self._pending.strip()):
-            return
-        if self._live is None:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
+        if self._live is None and self._console.is_terminal and self._pending.strip():
+            self._live = Live(
+                console=self._console,
+                get_renderable=lambda: markdown(self._pending),
+                refresh_per_second=_REFRESHES_PER_SECOND,
+                transient=True,  # what is shown for good is printed when it is whole
+                vertical_overflow="crop",
+            )
             self._live.start()
-        if self._clock() - self._shown_at >= _REFRESH_SECONDS:
-            self._shown_at = self._clock()
-            self._live.update(markdown(self._pending), refresh=True)
 
     def _stop(self) -> None:
         if self._live is not None:
