@@ -406,9 +406,7 @@ def test_sessions_of_an_unknown_level_are_found(made: Path, column: str) -> None
     [
         "DELETE FROM terms WHERE rowid = 3",
         "INSERT INTO terms (rowid, key, tags, content) VALUES (99, 'x', 'y', 'z')",
-        "DELETE FROM frequencies WHERE term = 'words'",
-        "UPDATE frequencies SET documents = documents + 1 WHERE term = 'words'",
-        "INSERT INTO frequencies VALUES ('planted', 3)",
+        "DELETE FROM vocabulary WHERE word = 'words'",
         "UPDATE statistics SET documents = documents + 1",
         "UPDATE statistics SET content_terms = content_terms - 1",
         "UPDATE records SET content_terms = content_terms + 1 WHERE id = 3",

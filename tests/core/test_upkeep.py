@@ -181,12 +181,12 @@ def test_an_agent_without_anything_needs_no_upkeep(scene: Scene) -> None:
 def test_m07_an_index_of_another_analysis_is_made_anew_at_the_first_call(home: Path) -> None:
     with tidegate.open(home) as store:
         store.session(AGENT).memory.save("k", "apples")
-    raw(database(home), f"UPDATE compartment SET analysis = {ANALYSIS_VERSION + 7}", "DELETE FROM frequencies")
+    raw(database(home), f"UPDATE compartment SET analysis = {ANALYSIS_VERSION + 7}", "DELETE FROM vocabulary")
     with tidegate.open(home) as store:
         hits = store.session(AGENT).memory.find("apples")
         assert ([hit.key for hit in hits.hits], hits.complete) == (["k"], True)
     assert raw(database(home), "SELECT analysis FROM compartment") == [(ANALYSIS_VERSION,)]
-    assert raw(database(home), "SELECT documents FROM frequencies WHERE term = 'apples'") == [(1,)]
+    assert raw(database(home), "SELECT word FROM vocabulary WHERE word = 'apples'") == [("apples",)]
 
 
 def test_m07_only_one_of_two_processes_begins_the_index_anew(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

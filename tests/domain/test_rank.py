@@ -89,40 +89,40 @@ def test_ties_go_to_the_newest_then_by_key() -> None:
 
 
 def test_unknown_terms_are_not_looked_up() -> None:
-    assert select_terms(analyse_query("zebra unicorn"), {"zebra": 2, "unicorn": 0}, STATISTICS) == ("zebra",)
+    assert select_terms(analyse_query("zebra unicorn"), {"zebra": 2, "unicorn": 0}) == ("zebra",)
 
 
 def test_lookups_are_rarest_first_within_the_bound() -> None:
     query = analyse_query("zebra project kubernetes")
     frequencies = {"zebra": 9, "project": PROBE_POSTINGS_MAX, "kubernetes": 3}
-    assert select_terms(query, frequencies, STATISTICS) == ("kubernetes", "zebra")
+    assert select_terms(query, frequencies) == ("kubernetes", "zebra")
 
 
 def test_common_term_is_not_looked_up_however_few_others_there_are() -> None:
-    assert select_terms(analyse_query("zebra"), {"zebra": FREQUENCY_MAX}, STATISTICS) == ()
-    assert select_terms(analyse_query("zebra"), {"zebra": FREQUENCY_MAX - 1}, STATISTICS) == ("zebra",)
+    assert select_terms(analyse_query("zebra"), {"zebra": FREQUENCY_MAX}) == ()
+    assert select_terms(analyse_query("zebra"), {"zebra": FREQUENCY_MAX - 1}) == ("zebra",)
 
 
 def test_thousand_words_are_bounded() -> None:
     words = [f"word{number}" for number in range(1_000)]
     query = analyse_query(" ".join(words))
-    assert len(select_terms(query, dict.fromkeys(words, 1), STATISTICS)) <= PROBE_TERMS_MAX
+    assert len(select_terms(query, dict.fromkeys(words, 1))) <= PROBE_TERMS_MAX
 
 
 def test_only_common_words_are_looked_for_together() -> None:
     query = analyse_query("project meeting")
     frequencies = {"project": 500_000, "meeting": 400_000, "meet": 450_000}
-    assert select_terms(query, frequencies, STATISTICS) == ()
+    assert select_terms(query, frequencies) == ()
     assert select_common(query, frequencies, ()) == (("meeting", "meet"), ("project",))
 
 
 def test_common_words_beside_rare_ones_are_looked_for_only_when_two() -> None:
     frequencies = {"zebra": 9, "project": 500_000, "meeting": 400_000}
     one, two = analyse_query("zebra project"), analyse_query("zebra project meeting")
-    assert select_common(one, frequencies, select_terms(one, frequencies, STATISTICS)) == ()
-    assert len(select_common(two, frequencies, select_terms(two, frequencies, STATISTICS))) == 2
+    assert select_common(one, frequencies, select_terms(one, frequencies)) == ()
+    assert len(select_common(two, frequencies, select_terms(two, frequencies))) == 2
 
 
 def test_query_that_is_covered_needs_no_common_words() -> None:
     query, frequencies = analyse_query("zebra project"), {"zebra": 9, "project": 50}
-    assert select_common(query, frequencies, select_terms(query, frequencies, STATISTICS)) == ()
+    assert select_common(query, frequencies, select_terms(query, frequencies)) == ()

@@ -22,10 +22,16 @@ def test_typing_error_finds_the_word_that_was_meant(wrong: str, right: str) -> N
     assert any(low <= right < high for low, high in ranges(word))
 
 
-def test_only_the_fewest_errors_count() -> None:
+def test_the_fewest_errors_come_first() -> None:
     assert closest(analyse_query("tabel").words[0], ["table", "tabler", "tablet"]) == ("table",)
-    assert closest(analyse_query("deployemnt").words[0], ["deployments", "deployment"]) == ("deployment",)
+    assert closest(analyse_query("deployemnt").words[0], ["deployments", "deployment"]) == ("deployment", "deployments")
     assert closest(analyse_query("zebra").words[0], ["postgres"]) == ()
+
+
+def test_of_words_that_live_only_those_with_the_fewest_errors_count() -> None:
+    query, both = analyse_query("deployemnt"), {"deployemnt": ("deployment", "deployments")}
+    assert corrected(query, both, {"deployment": 1, "deployments": 1}).terms == ("deployment",)
+    assert corrected(query, both, {"deployment": 0, "deployments": 1}).terms == ("deployments",)
 
 
 def test_known_short_numeric_and_unspaced_words_are_left_alone() -> None:

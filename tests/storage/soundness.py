@@ -12,6 +12,7 @@ import apsw
 
 from tidegate.domain.audit import Action, commit, first_break
 from tidegate.domain.record import Record
+from tidegate.domain.spelling import is_word
 from tidegate.domain.text import Columns, analyse
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive
@@ -66,7 +67,9 @@ def _index(archive: Archive, home: Path) -> Iterator[str]:
         live = {(row[0]): row[1] for row in connection.execute("SELECT key, id FROM records WHERE deleted_at IS NULL")}
         indexed = {row[0] for row in connection.execute("SELECT id FROM terms_docsize")}
         tags = sorted(connection.execute("SELECT key, tag FROM tags").fetchall())
-        counted = {term: number for term, number in connection.execute("SELECT * FROM frequencies") if number}
+        connection.execute("CREATE VIRTUAL TABLE temp.indexed USING fts5vocab(main, terms, 'row')")
+        counted = dict(connection.execute("SELECT term, doc FROM temp.indexed").fetchall())
+        vocabulary = {word for (word,) in connection.execute("SELECT word FROM vocabulary")}
         total = connection.execute("SELECT documents, key_terms, tags_terms, content_terms FROM statistics").fetchone()
     records = [record for record in archive.every_version() if record.live and _is_newest(archive, record)]
     columns = [analyse(record.key, record.tags, record.content) for record in records]
@@ -80,7 +83,9 @@ def _index(archive: Archive, home: Path) -> Iterator[str]:
     for each in columns:
         expected.update({*each.key, *each.tags, *each.content})
     if counted != dict(expected):
-        yield f"frequencies {json.dumps(counted)}, expected {json.dumps(expected)}"
+        yield f"indexed terms {json.dumps(counted)}, expected {json.dumps(expected)}"
+    if unknown := {term for term in expected if is_word(term)} - vocabulary:
+        yield f"words that are not in the vocabulary: {sorted(unknown)}"
     if total != statistics_of(columns):
         yield f"statistics {total}"
 

@@ -22,7 +22,7 @@ WRITES = [
     "INSERT INTO terms (terms) VALUES ('optimize')",
     "DELETE FROM terms WHERE rowid = 1",
     "UPDATE statistics SET documents = 0",
-    "DELETE FROM frequencies",
+    "DELETE FROM vocabulary",
     "INSERT INTO audit SELECT sequence + 9, at, session, action, detail, commitment, previous, hash FROM audit",
 ]
 NEVER = [
@@ -72,7 +72,7 @@ NEVER = [
     "SELECT hex(content) FROM records",
     "SELECT sqlite_version()",
     "SELECT snippet(terms, 0, '', '', '', 9) FROM terms WHERE terms MATCH 'apple'",
-    "SELECT count(*) FROM records",
+    "SELECT avg(version) FROM records",
     "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n",
     "INSERT INTO sqlite_schema VALUES ('table', 'x', 'x', 0, 'x')",
     "UPDATE sqlite_schema SET sql = 'x'",

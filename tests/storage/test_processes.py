@@ -17,7 +17,7 @@ from tidegate.core.session import Session
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage import sqlite_connection
-from tidegate.storage.sqlite_schema import SCHEMA_VERSION
+from tidegate.storage.sqlite_schema import CONTROL_VERSION
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ with tidegate.open(home) as store:
     assert len({session for session, _ in told}) == 1
     with opened(home) as store:
         assert {memory.key for memory in store.session("assistant").memory.list()} == {f"k{n}" for n in range(20)}
-    assert raw(home / "control.db", "PRAGMA user_version") == [(SCHEMA_VERSION,)]
+    assert raw(home / "control.db", "PRAGMA user_version") == [(CONTROL_VERSION,)]
     assert [name for name in bytes_of(home) if ".new" in name] == []
     assert unsound(home) == []
 

@@ -20,7 +20,7 @@ from tidegate.policy.levels import Level
 from tidegate.storage import sqlite_files
 from tidegate.storage.filesystems import filesystem_of, is_coherent
 from tidegate.storage.sqlite import SqliteProvider
-from tidegate.storage.sqlite_schema import SCHEMA_VERSION
+from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION, CONTROL_VERSION
 
 ALL = [f"{level.name.lower()}.db" for level in Level]
 
@@ -138,12 +138,12 @@ def test_the_files_of_a_home_are_where_the_documentation_says(made: Path) -> Non
 
 def test_any_sqlite_can_read_a_file(made: Path) -> None:
     path = database(made)
-    assert raw(path, "PRAGMA user_version") == [(SCHEMA_VERSION,)]
+    assert raw(path, "PRAGMA user_version") == [(COMPARTMENT_VERSION,)]
     assert raw(path, "PRAGMA integrity_check") == [("ok",)]
     assert raw(path, "SELECT agent, level FROM compartment") == [("assistant", "PUBLIC")]
     assert raw(path, "SELECT key, content, level FROM records") == [("k", "words at PUBLIC", "PUBLIC")]
     assert [row[0] for row in raw(path, "SELECT action FROM audit ORDER BY sequence")] == ["open", "save"]
-    assert raw(made / "control.db", "PRAGMA user_version") == [(SCHEMA_VERSION,)]
+    assert raw(made / "control.db", "PRAGMA user_version") == [(CONTROL_VERSION,)]
 
 
 def test_reads_change_no_byte_of_any_database(made: Path) -> None:
@@ -266,7 +266,7 @@ def test_two_versions_of_the_program_on_one_home_the_older_is_refused_while_it_r
         session = store.session("assistant", "PUBLIC")
         session.memory.get("k")
         session_id = session.id
-    raw(database(made), f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    raw(database(made), f"PRAGMA user_version = {COMPARTMENT_VERSION + 1}")
     with opened(made) as store:
         session = store.session("assistant", "PUBLIC")
         assert session.id == session_id

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from tests.yardstick.leaks import Fault, Patch, above, beside, fresh_in_every_world, holding, leak, live, replaced
 
-from tidegate.core import conversation, memory, records, session
+from tidegate.core import conversation, memory, records, search, session
 from tidegate.core.clearing import Clearing
 from tidegate.core.gate import Act, Answer
 from tidegate.core.records import Item
 from tidegate.core.session import SessionMemory
 from tidegate.domain import cursor as cursors
-from tidegate.domain import rank
 from tidegate.domain.memory import Status
 from tidegate.domain.record import Kind
 from tidegate.errors import NotFound, Refused
@@ -164,8 +162,8 @@ def randomness_is_drawn_more_often_when_a_variant_is_hidden(patch: Patch) -> Non
 
 @leak("bm25 statistics, vocabulary, spelling help, tag counts")
 def scores_are_relative_to_the_best_hidden_match(patch: Patch) -> None:
-    @replaced(patch, memory, "search")
-    def search(real: Fault, view: View, *args: Any, **rest: Any) -> Any:
+    @replaced(patch, search, "search")
+    def searched(real: Fault, view: View, *args: Any, **rest: Any) -> Any:
         answer = real(view, *args, **rest)
         hidden = len(live(above(view.visible[0])))
         hits = tuple(replace(hit, score=hit.score / (1 + hidden)) for hit in answer.value.hits)
@@ -174,16 +172,16 @@ def scores_are_relative_to_the_best_hidden_match(patch: Patch) -> None:
 
 @leak(LIMITS)
 def the_best_hits_are_counted_before_hidden_ones_are_taken_out(patch: Patch) -> None:
-    @replaced(patch, memory, "search")
-    def search(real: Fault, view: View, query: Any, *, max_results: int, **rest: Any) -> Any:
+    @replaced(patch, search, "search")
+    def searched(real: Fault, view: View, query: Any, *, max_results: int, **rest: Any) -> Any:
         hidden = len(live(above(view.visible[0])))
         return real(view, query, max_results=max(1, max_results - hidden), **rest)
 
 
 @leak("an answer's size counts what is hidden")
 def hidden_hits_use_up_the_answer(patch: Patch) -> None:
-    @replaced(patch, memory, "search")
-    def search(real: Fault, view: View, *args: Any, **rest: Any) -> Any:
+    @replaced(patch, search, "search")
+    def searched(real: Fault, view: View, *args: Any, **rest: Any) -> Any:
         answer = real(view, *args, **rest)
         size = sum(len(each.content) for each in live(above(view.visible[0])))
         return replace(answer, value=replace(answer.value, complete=size < 60))
@@ -191,8 +189,8 @@ def hidden_hits_use_up_the_answer(patch: Patch) -> None:
 
 @leak("order")
 def equal_scores_are_ordered_by_what_is_hidden(patch: Patch) -> None:
-    @replaced(patch, memory, "search")
-    def search(real: Fault, view: View, *args: Any, **rest: Any) -> Any:
+    @replaced(patch, search, "search")
+    def searched(real: Fault, view: View, *args: Any, **rest: Any) -> Any:
         answer = real(view, *args, **rest)
         hidden = {each.key for each in live(above(view.visible[0]))}
         hits = tuple(sorted(answer.value.hits, key=lambda hit: hit.key in hidden))
@@ -201,15 +199,15 @@ def equal_scores_are_ordered_by_what_is_hidden(patch: Patch) -> None:
 
 @leak(LIMITS, by_model=True)
 def shadowing_comes_after_matching(patch: Patch) -> None:
-    @replaced(patch, memory, "_unshadowed")
+    @replaced(patch, search, "_unshadowed")
     def unshadowed(_: Fault, view: View, depth: int, candidates: Any) -> Any:
         return candidates
 
-    @replaced(patch, memory, "_scored")
-    def scored(real: Fault, *args: Any) -> Any:
-        found, complete = real(*args)
-        highest = {each.key: each for each in sorted(found, key=lambda each: -each.depth)}
-        return list(highest.values()), complete
+    @replaced(patch, search, "_ranked")
+    def ranked(real: Fault, *args: Any) -> Any:
+        ranking = real(*args)
+        highest = {each.key: each for each in sorted(ranking.best, key=lambda each: -each.depth)}
+        return replace(ranking, best=[each for each in ranking.best if highest[each.key] is each])
 
 
 @leak(LIMITS, by_model=True)
@@ -223,12 +221,9 @@ def a_tag_is_filtered_before_shadowing(patch: Patch) -> None:
 
 @leak("bm25 statistics", by_model=True)
 def scores_use_the_statistics_of_one_level(patch: Patch) -> None:
-    ranking = SimpleNamespace(**vars(rank))
-    patch.setattr(memory, "rank", ranking)
-
-    @replaced(patch, ranking, "score")
-    def score(real: Fault, query: Any, match: Any, frequencies: Any, statistics: Any) -> Any:
-        return real(query, match, frequencies, replace(statistics, documents=1))
+    @replaced(patch, search, "Scorer")
+    def scorer(real: Fault, query: Any, frequencies: Any, statistics: Any) -> Any:
+        return real(query, frequencies, replace(statistics, documents=1))
 
 
 # The prompt block, to-dos, conversations

@@ -7,13 +7,14 @@ shape of the contract, and the pure text analysis and ranking; it knows nothing 
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
 from tests.yardstick import traces as t
 
-from tidegate.domain import rank, text
+from tidegate.domain import rank, rerank, spelling, text
 from tidegate.policy.levels import Level
 
 LEVELS = list(Level)
@@ -292,12 +293,15 @@ class Model:
     def search(self, s: Session, query: str, max_results: int) -> Answer:
         asked, live = text.analyse_query(query), self.live(s)
         columns = {id(i): text.analyse(i.key, i.tags, i.content) for i in live}
+        asked = corrected(asked, list(columns.values()))
         matches = {id(i): match(columns[id(i)], asked.terms) for i in live}
         totals = sum((rank.Statistics(1, matches[id(i)].lengths) for i in live), rank.Statistics())
         held = {term: sum(term in m.counts for m in matches.values()) for term in asked.terms}
         found = [(rank.score(asked, matches[id(i)], held, totals), i) for i in self.visible(s)]
-        found = sorted(((score, i) for score, i in found if matches[id(i)].counts), key=lambda pair: pair[1].key)
-        found.sort(key=lambda pair: (pair[0], pair[1].updated_at), reverse=True)
+        found = best_first([(score, i) for score, i in found if matches[id(i)].counts])
+        texts = [(score, " ".join((i.key, *i.tags, i.content))) for score, i in found]
+        gains = rerank.rerank(asked, texts, rank.select_terms(asked, held), held, totals)
+        found = best_first([(round(score + gain.total, 6), i) for (score, i), gain in zip(found, gains, strict=True)])
         results = [{**shown(i), "score": score} for score, i in found[:max_results]]
         return {"query": query, "results": results, "complete": True}
 
@@ -355,6 +359,24 @@ def shown(item: Item, *, whole: bool = False) -> Answer:
     content = item.content if whole else item.content[:500]
     labels: Answer = {"classification": item.level, "tags": list(item.tags), "origin": "agent"}
     return {"key": item.key, "content": content, **labels, "updated_at": item.updated_at, **cut}
+
+
+def best_first(found: list[tuple[float, Item]]) -> list[tuple[float, Item]]:
+    """By score, then newest, then key. All are scored again by their texts: a trace has fewer than that takes."""
+    by_key = sorted(found, key=lambda pair: pair[1].key)
+    return sorted(by_key, key=lambda pair: (pair[0], pair[1].updated_at), reverse=True)
+
+
+def corrected(asked: text.Query, columns: list[text.Columns]) -> text.Query:
+    """The query, with what the words in no live memory may have been meant to be."""
+    counts = Counter(term for each in columns for term in {*each.key, *each.tags, *each.content})
+    suggestions = {}
+    for word in spelling.unknown(asked, counts):
+        near = [
+            t for first, below in spelling.ranges(word) for t in counts if first <= t < below and spelling.is_word(t)
+        ]
+        suggestions[word.text] = spelling.closest(word, near)
+    return spelling.corrected(asked, suggestions, counts)
 
 
 def match(columns: text.Columns, terms: tuple[str, ...]) -> rank.Match:

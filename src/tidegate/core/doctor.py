@@ -16,8 +16,9 @@ from tidegate.core.guidance import read_instructions
 from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import verify
 from tidegate.domain.finding import Finding, Remedy, error, warning
-from tidegate.domain.rank import Statistics
+from tidegate.domain.rank import FREQUENCY_MAX, Statistics
 from tidegate.domain.record import Kind, Record
+from tidegate.domain.spelling import is_word
 from tidegate.domain.text import analyse
 from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.levels import Level
@@ -139,11 +140,17 @@ def _contents(archive: Archive, where: str) -> list[Finding]:
             frequencies.update({*columns.key, *columns.tags, *columns.content})
             lengths = (len(columns.key), len(columns.tags), len(columns.content))
             statistics += Statistics(1, lengths)
-        agrees = archive.statistics() == statistics and archive.frequencies(frequencies) == dict(frequencies)
+        counts = {term: min(count, FREQUENCY_MAX) for term, count in frequencies.items()}
+        agrees = archive.statistics() == statistics and archive.frequencies(frequencies) == counts
+        agrees = agrees and all(_known(archive, term) for term in frequencies if is_word(term))
     if agrees:
         return []
     problem = "its search index holds other words than the memories do"
     return [warning(where, problem, _REINDEX, remedy=Remedy.INDEX)]
+
+
+def _known(archive: Archive, word: str) -> bool:
+    return archive.vocabulary(word, word + "\0", limit=1) == [word]
 
 
 def _memories(archive: Archive) -> Iterator[Record]:

@@ -55,6 +55,12 @@ class Fading(Reading):
     def statistics(self) -> Statistics:
         return self._inner.statistics()
 
+    def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
+        return (each for each in self._inner.newest(groups) if self.has_live(Kind.MEMORY, each.key))
+
+    def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
+        return self._inner.vocabulary(first, below, limit=limit)
+
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
         return self._inner.frequencies(terms)
 

@@ -1,26 +1,19 @@
-"""The five verbs, as functions of a view: no level, no store, no session can be named here."""
+"""Save, get, list and delete as functions of a view: no level, no store, no session can be named here."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import datetime
-from itertools import islice
+from collections.abc import Sequence
 
 from tidegate.core import records
 from tidegate.core.gate import Act, Answer
 from tidegate.core.records import Item
-from tidegate.domain import rank
 from tidegate.domain.cursor import read_cursor, write_cursor
 from tidegate.domain.excerpt import LOOK_AHEAD, AnswerSize, excerpt
-from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved
+from tidegate.domain.memory import Deleted, Memory, Page, Saved
 from tidegate.domain.record import Kind, Record
-from tidegate.domain.text import Query
 from tidegate.errors import NotFound
 from tidegate.policy.levels import Level
-from tidegate.storage.base import BudgetSpentError, Candidate, View, WritableView
+from tidegate.storage.base import View, WritableView
 
 
 def save(view: WritableView, act: Act, items: Sequence[Item]) -> Answer[list[Saved]]:
@@ -36,22 +29,6 @@ def get(view: View, key: str) -> Answer[Memory | None]:
     shown, newest = variants[0], max(variants, key=lambda record: record.updated_at)
     newer = newest.level if newest.updated_at > shown.updated_at else None
     return Answer(_memory(shown, newer_below=newer), variants)
-
-
-def search(view: View, query: Query, *, echoed: str, max_results: int) -> Answer[Hits]:
-    """Visible memories that match, best first: shadowed first, then matched, ranked and limited (P5)."""
-    with ExitStack() as moment:
-        for compartment in view.visible:
-            moment.enter_context(compartment.snapshot())
-        scored, complete = _scored(view, query)
-        size, hits, drawn_on = AnswerSize(echoed=echoed), list[Hit](), list[Record]()
-        for each in rank.best_first(scored)[:max_results]:
-            record = view.visible[each.depth].read(Kind.MEMORY, each.key, chars_max=LOOK_AHEAD)
-            if record is None or not size.takes(hit := _hit(record, each.score)):
-                return Answer(Hits(tuple(hits), complete=False), drawn_on)
-            hits.append(hit)
-            drawn_on.append(record)
-    return Answer(Hits(tuple(hits), complete), drawn_on)
 
 
 def page(view: View, *, tag: str | None, limit: int, cursor: str | None) -> Answer[Page]:
@@ -81,43 +58,6 @@ def delete(view: WritableView, act: Act, key: str) -> Answer[Deleted]:
     return Answer(Deleted(key, own.level, lower[0].level if lower else None), [own, *lower[:1]])
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """A candidate with its score, and how deep in the view it lies."""
-
-    score: float
-    updated_at: datetime
-    key: str
-    depth: int
-
-
-def _scored(view: View, query: Query) -> tuple[list[_Scored], bool]:
-    """Unshadowed candidates with their scores, and whether all compartments were searched to the end."""
-    statistics = sum((compartment.statistics() for compartment in view.visible), rank.Statistics())
-    frequencies: Counter[str] = Counter()
-    for compartment in view.visible:
-        frequencies.update(compartment.frequencies(query.terms))
-    probe = rank.select_terms(query, frequencies, statistics)
-    scored: list[_Scored] = []
-    complete = all(compartment.index_whole() for compartment in view.visible)
-    for depth, compartment in enumerate(view.visible if probe else ()):
-        try:
-            for each in _unshadowed(view, depth, compartment.candidates(probe)):
-                score = rank.score(query, each.match, frequencies, statistics)
-                scored.append(_Scored(score, each.updated_at, each.key, depth))
-        except BudgetSpentError:
-            complete = False
-    return scored, complete
-
-
-def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
-    """The first candidates that nothing above shadows: shadow first, then limit (P5)."""
-    return islice(
-        (each for each in candidates if not records.is_shadowed(view, depth, Kind.MEMORY, each.key)),
-        rank.CANDIDATES_MAX,
-    )
-
-
 def _memory(record: Record, *, short: bool = False, newer_below: Level | None = None) -> Memory:
     content, truncated = excerpt(record.content) if short else (record.content, False)
     return Memory(
@@ -131,20 +71,4 @@ def _memory(record: Record, *, short: bool = False, newer_below: Level | None = 
         updated_at=record.updated_at,
         truncated=truncated,
         newer_below=newer_below,
-    )
-
-
-def _hit(record: Record, score: float) -> Hit:
-    content, truncated = excerpt(record.content)
-    return Hit(
-        key=record.key,
-        content=content,
-        classification=record.level,
-        tags=record.tags,
-        version=record.version,
-        origin=record.origin,
-        created_at=record.created_at,
-        updated_at=record.updated_at,
-        truncated=truncated,
-        score=score,
     )

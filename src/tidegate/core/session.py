@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from tidegate.core import memory
+from tidegate.core import memory, search
 from tidegate.core.context import CONTEXT_CHARS_MAX, Context, context
 from tidegate.core.conversation import Conversation
 from tidegate.core.gate import Gate, Seat
@@ -15,7 +15,7 @@ from tidegate.core.sessions import Sessions
 from tidegate.core.todos import SessionTodos
 from tidegate.domain.arguments import check_content, check_key, check_number, check_query, check_tag, check_tags
 from tidegate.domain.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
-from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved
+from tidegate.domain.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
 from tidegate.domain.record import Kind, Origin
 from tidegate.domain.text import analyse, analyse_query
 from tidegate.policy.hooks import split_level_arguments
@@ -71,7 +71,14 @@ class SessionMemory:
         """
         query = check_query(query, self._limits)
         most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
-        verb = partial(memory.search, query=analyse_query(query), echoed=query, max_results=most)
+        verb = partial(search.search, query=analyse_query(query), echoed=query, max_results=most)
+        return self._gate.read(self._seat, "memory_search", verb)
+
+    def explain(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Explanation:
+        """The hits of `find`, with the terms that the query became and each score by its parts. Raises: as `find`."""
+        query = check_query(query, self._limits)
+        most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
+        verb = partial(search.explain, query=analyse_query(query), max_results=most)
         return self._gate.read(self._seat, "memory_search", verb)
 
     def list(self, tag: str | None = None) -> Listing:

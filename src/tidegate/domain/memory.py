@@ -46,6 +46,36 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """A hit's score, and what it is the sum of: BM25 of the words looked up, and what its text adds.
+
+    common: words too common to look up. parts: parts of words. company: words that the best hits share.
+    """
+
+    score: float
+    bm25: float
+    common: float
+    parts: float
+    company: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a search went.
+
+    words: each word of the query with the terms that stand for it, corrected where no memory holds it.
+    looked_up: the terms that candidates were found by. common: those that only the newest memories were searched for.
+    parts: of each hit, in their order.
+    """
+
+    words: dict[str, tuple[str, ...]]
+    looked_up: tuple[str, ...]
+    common: tuple[tuple[str, ...], ...]
+    found: Hits
+    parts: tuple[Parts, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Some memories in key order, and where to go on; None at the end."""
 

@@ -72,7 +72,7 @@ def idf(frequency: int, statistics: Statistics) -> float:
     return math.log1p(max(statistics.documents - frequency + 0.5, 0.5) / (frequency + 0.5))
 
 
-def select_terms(query: Query, frequencies: Mapping[str, int], statistics: Statistics) -> tuple[str, ...]:
+def select_terms(query: Query, frequencies: Mapping[str, int]) -> tuple[str, ...]:
     """The terms to look up in phase one, rarest first, as many as the bound on postings allows.
 
     frequencies: in how many visible memories each term stands, counted in each compartment up to FREQUENCY_MAX;

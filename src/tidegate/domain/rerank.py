@@ -43,6 +43,10 @@ class Gain:
         """All of it."""
         return self.common + self.parts + self.company
 
+    def rounded(self) -> tuple[float, float, float]:
+        """Each, to 6 decimals."""
+        return round(self.common, 6), round(self.parts, 6), round(self.company, 6)
+
 
 def rerank(
     query: Query,

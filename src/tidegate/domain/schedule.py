@@ -171,7 +171,7 @@ def count(schedule: Schedule, after: datetime, until: datetime, most: int) -> in
 def _moment(text: str, zone: ZoneInfo) -> datetime:
     try:
         moment = read_time(text)
-        if not _OFFSET.search(text):
+        if not _OFFSET.search(text[10:]):
             moment = moment.replace(tzinfo=zone).astimezone(UTC)
     except (NotATimeError, OverflowError):
         raise _bad(f"is no time: it must be {SCHEDULE_FORM}") from None

@@ -13,9 +13,15 @@ VOCABULARY_MAX = 2_000
 """How many terms of a range are looked at, in code point order."""
 
 _CHARS_MIN = 4  # shorter words have too many neighbours
+_CHARS_MAX = 32
 _TWO_ERRORS_CHARS_MIN = 8
 _SUGGESTIONS_MAX = 16
 _WEIGHT = 0.8
+
+
+def is_word(term: str) -> bool:
+    """Whether an index term belongs in the vocabulary: letters alone, and neither short nor long."""
+    return _CHARS_MIN - 1 <= len(term) <= _CHARS_MAX and term.isalpha() and not is_unspaced(term)
 
 
 def unknown(query: Query, frequencies: Mapping[str, int]) -> list[Word]:
@@ -42,30 +48,33 @@ def ranges(word: Word) -> list[tuple[str, str]]:
 
 
 def closest(word: Word, vocabulary: Iterable[str]) -> tuple[str, ...]:
-    """The terms with the fewest errors, at most sixteen, in code point order.
+    """Terms with few errors, those with the fewest first, then in code point order, at most sixteen.
 
     vocabulary: terms of the ranges. One letter left out, put in, changed or swapped with its neighbour is an
     error; words of eight letters may have two.
     """
-    errors_max = 2 if len(word.text) >= _TWO_ERRORS_CHARS_MIN else 1
-    found: dict[int, list[str]] = {}
-    for term in vocabulary:
-        if abs(len(term) - len(word.text)) <= errors_max:
-            found.setdefault(_errors(word.text, term, errors_max), []).append(term)
-    fewest = min(found, default=errors_max + 1)
-    return tuple(sorted(found[fewest])[:_SUGGESTIONS_MAX]) if fewest <= errors_max else ()
+    errors_max = _errors_max(word)
+    near = {term for term in vocabulary if abs(len(term) - len(word.text)) <= errors_max}
+    found = sorted((errors, term) for term in near if (errors := _errors(word.text, term, errors_max)) <= errors_max)
+    return tuple(term for _, term in found[:_SUGGESTIONS_MAX])
 
 
 def corrected(query: Query, suggestions: Mapping[str, tuple[str, ...]], frequencies: Mapping[str, int]) -> Query:
-    """The query with the suggested terms for its unknown words, by their text; these weigh a little less.
+    """The query with the best suggestions for its unknown words, by their text; these weigh a little less.
 
     frequencies: in how many visible memories the suggested terms stand; those in none are left out (P8).
     """
     words = []
     for word in query.words:
-        terms = tuple(term for term in suggestions.get(word.text, ()) if frequencies.get(term))
+        known = [term for term in suggestions.get(word.text, ()) if frequencies.get(term)]
+        errors = {term: _errors(word.text, term, _errors_max(word)) for term in known}
+        terms = tuple(term for term in known if errors[term] == min(errors.values()))
         words.append(replace(word, terms=terms, weight=word.weight * _WEIGHT) if terms else word)
     return Query(tuple(words))
+
+
+def _errors_max(word: Word) -> int:
+    return 2 if len(word.text) >= _TWO_ERRORS_CHARS_MIN else 1
 
 
 def _errors(a: str, b: str, most: int) -> int:

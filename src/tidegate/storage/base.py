@@ -61,7 +61,14 @@ class Reading(ABC):
 
     @abstractmethod
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
-        """In how many live memories each term stands; terms in none may be absent."""
+        """In how many live memories each term stands, counted up to `rank.FREQUENCY_MAX`; absent: none."""
+
+    @abstractmethod
+    def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
+        """Indexed words from `first` on that come before `below`, in code-point order, at most `limit`.
+
+        Words of memories that live no more may be among them: ask `frequencies` before they count for anything (P8).
+        """
 
     @abstractmethod
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
@@ -69,6 +76,10 @@ class Reading(ABC):
 
         Raises BudgetSpentError when the provider's bound on the work of one search is reached.
         """
+
+    @abstractmethod
+    def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
+        """Live memories that hold a term of each group; those whose key is newest here come first. Raises: as above."""
 
     @abstractmethod
     def index_whole(self) -> bool:

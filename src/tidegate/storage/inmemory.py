@@ -14,6 +14,7 @@ from tidegate.domain import rank
 from tidegate.domain.audit import Entry, Event, chain
 from tidegate.domain.rank import Match, Statistics
 from tidegate.domain.record import Draft, Kind, Record
+from tidegate.domain.spelling import is_word
 from tidegate.domain.text import ANALYSIS_VERSION, Columns
 from tidegate.policy.levels import Level
 from tidegate.storage.base import (
@@ -106,8 +107,12 @@ class InMemoryCompartment(_Transactional, Archive):
         return sum((Statistics(1, _lengths(columns)) for columns in self._columns.values()), Statistics())
 
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
-        held = [set(columns.key + columns.tags + columns.content) for columns in self._columns.values()]
-        return {term: sum(term in words for words in held) for term in terms}
+        held = [_words(columns) for columns in self._columns.values()]
+        return {term: min(sum(term in words for words in held), rank.FREQUENCY_MAX) for term in terms}
+
+    def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
+        held = {term for columns in self._columns.values() for term in _words(columns)}
+        return sorted(term for term in held if is_word(term) and first <= term < below)[:limit]
 
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
         statistics, frequencies = self.statistics(), self.frequencies(terms)
@@ -120,6 +125,16 @@ class InMemoryCompartment(_Transactional, Archive):
                 found.append((weight, Candidate(key, self._records[Kind.MEMORY, key].updated_at, match)))
         found.sort(key=lambda item: -item[0])
         return (candidate for _, candidate in found)
+
+    def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
+        terms = {term for group in groups for term in group}
+        for kind, key in reversed(self._records):
+            columns = self._columns.get(key) if kind is Kind.MEMORY else None
+            if columns is None:
+                continue
+            counts = _counts(columns, terms)
+            if all(any(term in counts for term in group) for group in groups):
+                yield Candidate(key, self._records[kind, key].updated_at, Match(counts, _lengths(columns)))
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         return (entry for sequence, entry in list(self._entries.items()) if sequence > after)
@@ -310,6 +325,10 @@ class InMemoryProvider(StorageProvider):
         with self._lock:
             for level in Level:
                 self._compartments.setdefault((agent, level), InMemoryCompartment(agent, level, self.audit_secret))
+
+
+def _words(columns: Columns) -> set[str]:
+    return {*columns.key, *columns.tags, *columns.content}
 
 
 def _lengths(columns: Columns) -> tuple[int, int, int]:

@@ -121,7 +121,7 @@ class SqliteArchive(SqliteCompartment, Archive):
 
     def clear_index(self) -> None:
         self._db.execute("INSERT INTO terms (terms) VALUES ('delete-all')")
-        self._db.execute("DELETE FROM frequencies")
+        self._db.execute("DELETE FROM vocabulary")
         self._db.execute("DELETE FROM statistics")
         self._db.execute("INSERT INTO statistics VALUES (0, 0, 0, 0)")
         self._db.execute("UPDATE compartment SET analysis = ?", (-ANALYSIS_VERSION,))

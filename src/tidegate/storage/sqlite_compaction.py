@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tidegate.errors import StorageError
 from tidegate.storage.sqlite_connection import Connection, DriverError, driver_errors, is_busy, open_file
+from tidegate.storage.sqlite_migration import copies_of
 
 COMPACT_WAIT_MS = 5_000
 """How long compaction waits for readers and writers, before it says that they were in the way."""
@@ -20,6 +21,7 @@ def compact(path: Path) -> bool:
     with driver_errors():
         connection = open_file(path, writable=True, synchronous="FULL")
         try:
+            _unlink_copies(path)
             return _compact(connection)
         finally:
             connection.close()
@@ -33,10 +35,16 @@ def erase(path: Path) -> None:
     try:
         if path.exists():
             _wipe(path)
+        _unlink_copies(path)
         for suffix in ("-wal", "-shm", ""):  # the log first: it must not be taken for that of a file made later
             path.with_name(path.name + suffix).unlink(missing_ok=True)
     except OSError:
         raise StorageError("home: cannot be written; not all was erased, run it again") from None
+
+
+def _unlink_copies(path: Path) -> None:
+    for copy in copies_of(path):
+        copy.unlink(missing_ok=True)
 
 
 def _wipe(path: Path) -> None:
@@ -59,8 +67,8 @@ def _compact(connection: Connection) -> bool:
     connection.set_busy_timeout(COMPACT_WAIT_MS)
     try:
         _scrub(connection)
-        _forget_words(connection)
         _merge_index(connection)
+        _forget_words(connection)
         return _rewrite(connection)
     except DriverError as error:
         if is_busy(error):
@@ -74,8 +82,9 @@ def _scrub(connection: Connection) -> None:
 
 
 def _forget_words(connection: Connection) -> None:
-    """A word stays counted, as standing in no memory, after the last memory with it went."""
-    connection.execute("DELETE FROM frequencies WHERE documents <= 0")
+    """The vocabulary keeps a word after the last memory with it went; the merged index does not."""
+    connection.execute("CREATE VIRTUAL TABLE temp.indexed USING fts5vocab(main, terms, 'row')")
+    connection.execute("DELETE FROM vocabulary WHERE word NOT IN (SELECT term FROM temp.indexed)")
 
 
 def _merge_index(connection: Connection) -> None:

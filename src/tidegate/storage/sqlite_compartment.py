@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from tidegate.domain.audit import Action, Entry, Event, chain
-from tidegate.domain.rank import COLUMN_WEIGHTS, Match, Statistics
+from tidegate.domain.rank import COLUMN_WEIGHTS, FREQUENCY_MAX, Match, Statistics
 from tidegate.domain.record import Draft, Kind, Origin, Record
-from tidegate.domain.text import ANALYSIS_VERSION, Columns, analyse
+from tidegate.domain.spelling import is_word
+from tidegate.domain.text import ANALYSIS_VERSION, Columns
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Candidate, Compartment
@@ -43,12 +44,14 @@ _PAGE_OF_TAG = f"""
 SELECT substr(content, 1, ?), {_FIELDS} FROM tags CROSS JOIN records USING (kind, key)
 WHERE kind = ? AND tag = ? AND key > ? AND level = ? AND deleted_at IS NULL ORDER BY key LIMIT ?
 """
-_CANDIDATES = f"""
+_MATCHES = """
 SELECT records.key, updated_at, key_terms, tags_terms, content_terms, tally(terms)
-FROM terms JOIN records ON id = terms.rowid
-WHERE terms MATCH ? AND rank MATCH 'bm25({", ".join(map(str, COLUMN_WEIGHTS))})' AND level = ? ORDER BY rank
+FROM terms JOIN records ON id = terms.rowid WHERE terms MATCH ? AND level = ?
 """
-_FREQUENCY = "SELECT documents FROM frequencies WHERE term = ?"
+_BEST_FIRST = f"{_MATCHES} AND rank MATCH 'bm25({', '.join(map(str, COLUMN_WEIGHTS))})' ORDER BY rank"
+_NEWEST_FIRST = f"{_MATCHES} ORDER BY terms.rowid DESC"
+_FREQUENCY = f"SELECT count(*) FROM (SELECT 1 FROM terms WHERE terms MATCH ? LIMIT {FREQUENCY_MAX})"
+_VOCABULARY = "SELECT word FROM vocabulary WHERE word >= ? AND word < ? ORDER BY word LIMIT ?"
 _STATISTICS = "SELECT documents, key_terms, tags_terms, content_terms FROM statistics"
 _ENTRIES = "SELECT sequence, at, session, action, detail, commitment, previous, hash FROM audit"
 
@@ -66,7 +69,7 @@ UPDATE records SET version = ?, content = ?, tags = ?, origin = ?, nonce = ?, cr
                    deleted_at = NULL, key_terms = ?, tags_terms = ?, content_terms = ? WHERE id = ?
 """
 _FIND = """
-SELECT id, level, deleted_at, content, tags, key_terms, tags_terms, content_terms FROM records
+SELECT id, level, deleted_at, tags, key_terms, tags_terms, content_terms FROM records
 WHERE kind = ? AND key = ?
 """
 _TOUCH = "UPDATE records SET updated_at = ? WHERE kind = ? AND key = ?"
@@ -77,8 +80,7 @@ _INSERT_TERMS = "INSERT INTO terms (rowid, key, tags, content) VALUES (?, ?, ?, 
 _IS_INDEXED = "SELECT 1 FROM terms_docsize WHERE id = ?"
 _DELETE_TERMS = "DELETE FROM terms WHERE rowid = ?"
 _APPEND = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_COUNT_UP = "INSERT INTO frequencies VALUES (?, 1) ON CONFLICT (term) DO UPDATE SET documents = documents + 1"
-_COUNT_DOWN = "UPDATE frequencies SET documents = documents - 1 WHERE term = ?"
+_LEARN = "INSERT OR IGNORE INTO vocabulary VALUES (?)"
 _ADD_STATISTICS = """
 UPDATE statistics SET documents = documents + ?, key_terms = key_terms + ?, tags_terms = tags_terms + ?,
                       content_terms = content_terms + ?
@@ -141,14 +143,25 @@ class SqliteCompartment(Compartment):
         raise StorageError("the store is damaged: no statistics; run `tidegate doctor`")
 
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
-        found = ((term, self._db.execute(_FREQUENCY, (term,)).fetchone()) for term in terms)
-        return {term: row[0] for term, row in found if row}
+        # Counted, not kept: keeping a count for each term would make a save twice as long.
+        return {term: count for term in terms for (count,) in self._db.execute(_FREQUENCY, (_quoted(term),))}
+
+    def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
+        return [word for (word,) in self._db.execute(_VOCABULARY, (first, below, limit))]
 
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
-        expression = " OR ".join(f'"{term}"' for term in terms)
+        return self._found(_BEST_FIRST, _any_of(terms), terms)
+
+    def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
+        expression = " AND ".join(f"({_any_of(group)})" for group in groups)
+        return self._found(_NEWEST_FIRST, expression, [term for group in groups for term in group])
+
+    def _found(self, statement: str, expression: str, terms: Sequence[str]) -> Iterator[Candidate]:
         with bounded_work(self._db):
-            for key, updated_at, *lengths, tally in self._db.execute(_CANDIDATES, (expression, self._label)):
-                yield Candidate(key, _time(updated_at), Match(_counts(terms, tally), tuple(lengths)))
+            for key, updated_at, *lengths, tally in self._db.execute(statement, (expression, self._label)):
+                yield Candidate(
+                    key, _time(updated_at), Match(_counts(terms, tally), (lengths[0], lengths[1], lengths[2]))
+                )
 
     def index_whole(self) -> bool:
         return self._analysis() == ANALYSIS_VERSION
@@ -228,14 +241,13 @@ class SqliteCompartment(Compartment):
         found = self._db.execute(_FIND, (kind, key)).fetchone()
         if found is None:
             return None
-        row, level, deleted_at, content, tags, *lengths = found
+        row, level, deleted_at, tags, *lengths = found
         if level != self._label:  # P17: never written over, never read
             raise StorageError("key: holds data of an unknown level; run `tidegate doctor`")
         if deleted_at is None:
             self._db.executemany(_UNTAG, [(kind, tag, key) for tag in json.loads(tags)])
             if kind is Kind.MEMORY and self._db.execute(_IS_INDEXED, (row,)).fetchone():  # not so while it is rebuilt
-                # The index holds no text, so its terms are made again; they are of the same analysis as it is.
-                self._unindex(row, analyse(key, json.loads(tags), content), lengths)
+                self._unindex(row, lengths)
         return int(row)
 
     def _analysis(self) -> int:
@@ -246,12 +258,11 @@ class SqliteCompartment(Compartment):
     def _index(self, row: int, columns: Columns, lengths: Lengths) -> None:
         texts = (" ".join(columns.key), " ".join(columns.tags), " ".join(columns.content))
         self._db.execute(_INSERT_TERMS, (row, *texts))
-        self._db.executemany(_COUNT_UP, _distinct(columns))
+        self._db.executemany(_LEARN, _words(columns))
         self._db.execute(_ADD_STATISTICS, (1, *lengths))
 
-    def _unindex(self, row: int, columns: Columns, lengths: Sequence[int]) -> None:
+    def _unindex(self, row: int, lengths: Sequence[int]) -> None:
         self._db.execute(_DELETE_TERMS, (row,))
-        self._db.executemany(_COUNT_DOWN, _distinct(columns))
         self._db.execute(_ADD_STATISTICS, (-1, *(-length for length in lengths)))
 
     def _record(self, kind: Kind, row: Row) -> Record:
@@ -283,9 +294,18 @@ def lengths_of(columns: Columns | None) -> Lengths:
     return (len(columns.key), len(columns.tags), len(columns.content)) if columns else (0, 0, 0)
 
 
-def _distinct(columns: Columns) -> Iterator[tuple[str]]:
+def _any_of(terms: Sequence[str]) -> str:
+    return " OR ".join(map(_quoted, terms))
+
+
+def _quoted(term: str) -> str:
+    """A full-text expression for exactly this term: nothing in it is syntax."""
+    return '"' + term.replace('"', '""') + '"'
+
+
+def _words(columns: Columns) -> Iterator[tuple[str]]:
     # Sorted: neighbours in the tree are touched together, and the file depends on nothing but the text.
-    return ((term,) for term in sorted({*columns.key, *columns.tags, *columns.content}))
+    return ((term,) for term in sorted({*columns.key, *columns.tags, *columns.content}) if is_word(term))
 
 
 def _counts(terms: Sequence[str], tally: bytes) -> dict[str, tuple[int, int, int]]:

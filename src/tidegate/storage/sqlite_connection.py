@@ -47,7 +47,7 @@ _FIXED: dict[int, frozenset[str]] = {
     apsw.SQLITE_DELETE: frozenset({"compartment", "audit"}),
 }
 """What no change may touch: whose file this is, and what the audit says already (P9)."""
-_FUNCTIONS = frozenset({"bm25", "match", "substr", "tally"})
+_FUNCTIONS = frozenset({"bm25", "count", "match", "substr", "tally"})
 _PRAGMAS = frozenset({"data_version", "synchronous"})  # the first is asked by FTS5 itself
 
 apsw.config(apsw.SQLITE_CONFIG_LOG, None)  # P12: the engine's own log names files and statements
@@ -141,6 +141,16 @@ def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> No
             connection.execute(script, bindings)
     finally:
         connection.close()
+
+
+def copy_file(connection: Connection, path: Path) -> None:
+    """Copy the whole database of a connection, as of one moment, into a file."""
+    target = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        with target.backup("main", connection, "main") as backup:
+            backup.step()
+    finally:
+        target.close()
 
 
 def confine(connection: Connection, *, writable: bool) -> None:

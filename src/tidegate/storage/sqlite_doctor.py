@@ -13,7 +13,7 @@ from tidegate.domain.record import Kind
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.policy.levels import Level, read_label
 from tidegate.storage.sqlite_connection import Connection, DriverError, Row, driver_errors, is_busy, open_file
-from tidegate.storage.sqlite_schema import COMPARTMENT, CONTROL, SCHEMA_VERSION
+from tidegate.storage.sqlite_schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
 
 _RESTORE = "keep the file as it is, and restore the agent from a backup"
 _LOST_SESSIONS = "keep the file as it is, and restore it from a copy; without one, reset every session"
@@ -44,11 +44,6 @@ SELECT records.kind, json_each.value, records.key FROM records, json_each(record
 _TAGS = (
     f"SELECT count(*) FROM ({_TAGS_OF_RECORDS} EXCEPT SELECT kind, tag, key FROM tags)",
     f"SELECT count(*) FROM (SELECT kind, tag, key FROM tags EXCEPT {_TAGS_OF_RECORDS})",
-)
-_COUNTED = "SELECT term, documents FROM frequencies WHERE documents <> 0"
-_FREQUENCIES = (
-    f"SELECT count(*) FROM (SELECT term, doc FROM temp.vocabulary EXCEPT {_COUNTED})",
-    f"SELECT count(*) FROM ({_COUNTED} EXCEPT SELECT term, doc FROM temp.vocabulary)",
 )
 _STATISTICS = "SELECT documents, key_terms, tags_terms, content_terms FROM statistics"
 _SUMS = f"""
@@ -108,11 +103,12 @@ def _reading(path: Path, where: str, advice: str, examine: Callable[[Connection]
 
 def _soundness(db: Connection, where: str, script: str, advice: str) -> Iterator[Finding]:
     version = db.pragma("user_version")
-    if version != SCHEMA_VERSION:
-        newer = isinstance(version, int) and version > SCHEMA_VERSION
+    known = COMPARTMENT_VERSION if script is COMPARTMENT else CONTROL_VERSION
+    if version != known:
+        newer = isinstance(version, int) and version > known
         yield error(
             where,
-            f"its schema is of version {version}, and this program knows {SCHEMA_VERSION}",
+            f"its schema is of version {version}, and this program knows {known}",
             "upgrade Tidegate" if newer else advice,
         )
     elif db.execute(_SCHEMA).fetchall() != _fresh_schema(script):
@@ -143,7 +139,6 @@ def _index(db: Connection, where: str) -> Iterator[Finding]:
         return
     if analysis != ANALYSIS_VERSION:
         yield warning(where, "its search index was made by another version of Tidegate", _REINDEX, remedy=Remedy.INDEX)
-    db.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, terms, row)")
     lacking, surplus = (_count(db, query) for query in _INDEX)
     if lacking or surplus:
         yield error(
@@ -152,7 +147,7 @@ def _index(db: Connection, where: str) -> Iterator[Finding]:
             _REINDEX,
             remedy=Remedy.INDEX,
         )
-    elif any(_count(db, query) for query in (*_FREQUENCIES, *_TOTALS)):
+    elif any(_count(db, query) for query in _TOTALS):
         yield warning(
             where, "the statistics of its search index are wrong, and so are scores", _REINDEX, remedy=Remedy.INDEX
         )

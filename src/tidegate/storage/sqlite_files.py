@@ -14,7 +14,8 @@ from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.sqlite_connection import Connection, close, confine, create_file, driver_errors, open_file, wal_of
-from tidegate.storage.sqlite_schema import COMPARTMENT, CONTROL, SCHEMA_VERSION
+from tidegate.storage.sqlite_migration import migrate
+from tidegate.storage.sqlite_schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -149,7 +150,7 @@ class FileIdentity:
 
 def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, synchronous: str) -> Connection:
     """A confined connection to a compartment's file, which must be what its name says (P17)."""
-    with _opened(path, writable=writable, synchronous=synchronous) as connection:
+    with _opened(path, COMPARTMENT_VERSION, writable=writable, synchronous=synchronous) as connection:
         if connection.execute("SELECT agent, level FROM compartment").fetchall() != [(agent, level.name)]:
             raise StorageError("a file of this agent is not its own; run `tidegate doctor`")
         confine(connection, writable=writable)
@@ -158,37 +159,41 @@ def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, sy
 
 def open_control(path: Path, *, writable: bool) -> Connection:
     """A confined connection to the control store's file. One that only reads puts the log away too, if it is last."""
-    with _opened(path, writable=True, synchronous="FULL") as connection:
+    with _opened(path, CONTROL_VERSION, writable=True, synchronous="FULL") as connection:
         confine(connection, writable=writable)
         return connection
 
 
 @contextmanager
-def _opened(path: Path, *, writable: bool, synchronous: str) -> Iterator[Connection]:
-    """A connection to a file of our schema, closed again when what follows fails."""
+def _opened(path: Path, version: int, *, writable: bool, synchronous: str) -> Iterator[Connection]:
+    """A connection to a file of our schema, migrated if need be; closed again when what follows fails."""
     FileIdentity.of(path)
     with driver_errors():
         connection = open_file(path, writable=writable, synchronous=synchronous)
         try:
-            _require_version(connection)
+            if _is_earlier(connection, version):
+                connection.close()
+                migrate(path)
+                connection = open_file(path, writable=writable, synchronous=synchronous)
             yield connection
         except BaseException:
             close(connection)
             raise
 
 
-def _require_version(connection: Connection) -> None:
-    version = connection.pragma("user_version")
-    if version == 0:
+def _is_earlier(connection: Connection, version: int) -> bool:
+    found = int(str(connection.pragma("user_version")))
+    if found <= 0:
         raise StorageError("the store is damaged: a file is empty; run `tidegate doctor`")
-    if version != SCHEMA_VERSION:
+    if found > version:
         raise StorageError("the store was written by a newer version of Tidegate; upgrade to open it")
+    return found < version
 
 
 def _is_pristine(path: Path) -> bool:
     """Whether the file is whole, and as it was made."""
     try:
-        with _opened(path, writable=False, synchronous="NORMAL") as connection:
+        with _opened(path, COMPARTMENT_VERSION, writable=False, synchronous="NORMAL") as connection:
             pristine = connection.execute("SELECT 1 FROM audit LIMIT 1").fetchone() is None
             connection.close()
             return pristine

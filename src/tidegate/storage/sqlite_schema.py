@@ -5,7 +5,14 @@ Times are whole microseconds since 1970 in UTC. Levels are written by name. `PRA
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 1
+COMPARTMENT_VERSION = 2
+CONTROL_VERSION = 1
+
+_VOCABULARY = """\
+CREATE TABLE vocabulary (            -- words of the index, for spelling; of memories that live no more, until a purge
+    word TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+"""
 
 COMPARTMENT = f"""
 CREATE TABLE compartment (           -- one row: whose data this is
@@ -61,11 +68,7 @@ CREATE VIRTUAL TABLE terms USING fts5 (  -- live memories; the terms are made by
     key, tags, content, content = '', contentless_delete = 1, tokenize = 'ascii'
 );
 
-CREATE TABLE frequencies (           -- in how many live memories each term stands
-    term      TEXT PRIMARY KEY,
-    documents INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
+{_VOCABULARY}
 CREATE TABLE statistics (            -- one row: all live memories
     documents     INTEGER NOT NULL,
     key_terms     INTEGER NOT NULL,
@@ -86,7 +89,7 @@ CREATE TABLE audit (                 -- the chain: each hash covers its row and 
 ) STRICT;
 
 INSERT INTO compartment VALUES (?, ?, ?);
-PRAGMA user_version = {SCHEMA_VERSION};
+PRAGMA user_version = {COMPARTMENT_VERSION};
 """
 
 CONTROL = f"""
@@ -101,5 +104,15 @@ CREATE TABLE sessions (              -- the reference monitor's state: no conten
     UNIQUE (agent, name)
 ) STRICT, WITHOUT ROWID;
 
-PRAGMA user_version = {SCHEMA_VERSION};
+PRAGMA user_version = {CONTROL_VERSION};
 """
+
+MIGRATIONS = {
+    # How many memories hold a term was kept for each term; now it is counted, and the words are kept for spelling.
+    1: f"""
+DROP TABLE frequencies;
+{_VOCABULARY}
+UPDATE compartment SET analysis = 0;
+""",
+}
+"""For each earlier version of a compartment's schema, what leads to the next. An index of analysis 0 is made anew."""

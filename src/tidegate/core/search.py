@@ -1,0 +1,179 @@
+"""Search over a view: shadowed first, then matched, ranked and limited, by what is visible alone (P5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from tidegate.core import records
+from tidegate.core.gate import Answer
+from tidegate.domain import rank, rerank, spelling
+from tidegate.domain.excerpt import LOOK_AHEAD, AnswerSize, excerpt
+from tidegate.domain.memory import Explanation, Hit, Hits, Parts
+from tidegate.domain.rank import Match, Scorer, Statistics
+from tidegate.domain.record import Kind, Record
+from tidegate.domain.rerank import Gain
+from tidegate.domain.text import Query, Word
+from tidegate.storage.base import BudgetSpentError, Candidate, View
+
+
+def search(view: View, query: Query, *, echoed: str, max_results: int) -> Answer[Hits]:
+    """Visible memories that match, best first. echoed: what else the answer will hold."""
+    with _moment(view):
+        return _hits(view, _ranked(view, query), echoed, max_results)
+
+
+def explain(view: View, query: Query, *, max_results: int) -> Answer[Explanation]:
+    """The same hits, with the terms that the query became and each score by its parts."""
+    with _moment(view):
+        ranking = _ranked(view, query)
+        found = _hits(view, ranking, "", max_results)
+    words = {word.text: word.terms for word in ranking.query.words}
+    parts = [Parts(each.score, each.base, *each.gain.rounded()) for each in ranking.best[: len(found.value.hits)]]
+    return Answer(Explanation(words, ranking.probe, ranking.common, found.value, tuple(parts)), found.records)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A candidate, how deep in the view it lies, and its score: BM25, and what its text adds to that."""
+
+    key: str
+    depth: int
+    updated_at: datetime
+    base: float
+    gain: Gain = Gain()  # noqa: RUF009 - frozen
+
+    @property
+    def score(self) -> float:
+        return round(self.base + self.gain.total, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """All candidates in their order, and what they were found by."""
+
+    query: Query
+    probe: tuple[str, ...]
+    common: tuple[tuple[str, ...], ...]
+    best: list[_Ranked]
+    complete: bool
+
+
+class _Corpus:
+    """What ranking knows of the words in a view: pooled over its compartments, so that scores compare."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.statistics = sum((compartment.statistics() for compartment in view.visible), Statistics())
+        self.frequencies: Counter[str] = Counter()
+
+    def count(self, terms: Collection[str]) -> None:
+        """Learn in how many memories the terms stand, up to a bound in each compartment."""
+        for compartment in self._view.visible:
+            self.frequencies.update(compartment.frequencies(terms))
+
+    def words_like(self, word: Word) -> Iterator[str]:
+        """Words in the vocabulary that begin as the word does, or nearly."""
+        for compartment in self._view.visible:
+            for first, below in spelling.ranges(word):
+                yield from compartment.vocabulary(first, below, limit=spelling.VOCABULARY_MAX)
+
+
+def _moment(view: View) -> ExitStack:
+    """One moment in time for all the compartments of a view."""
+    with ExitStack() as moment:
+        for compartment in view.visible:
+            moment.enter_context(compartment.snapshot())
+        return moment.pop_all()
+
+
+def _ranked(view: View, query: Query) -> _Ranking:
+    corpus = _Corpus(view)
+    corpus.count(query.terms)
+    query = _corrected(query, corpus)
+    probe = rank.select_terms(query, corpus.frequencies)
+    common = rank.select_common(query, corpus.frequencies, probe)
+    scorer = Scorer(query, corpus.frequencies, corpus.statistics)
+    found: dict[tuple[str, int], _Ranked] = {}
+    complete = all(compartment.index_whole() for compartment in view.visible)
+    for depth in range(len(view.visible)):
+        try:
+            for each in _candidates(view, depth, probe, common):
+                found.setdefault((each.key, depth), _Ranked(each.key, depth, each.updated_at, scorer.score(each.match)))
+        except BudgetSpentError:
+            complete = False
+    best = _reranked(view, query, rank.best_first(found.values()), probe, corpus)
+    return _Ranking(query, probe, common, best, complete)
+
+
+def _corrected(query: Query, corpus: _Corpus) -> Query:
+    """The query, with what words may have been meant that no visible memory holds."""
+    unknown = spelling.unknown(query, corpus.frequencies)
+    suggestions = {word.text: spelling.closest(word, corpus.words_like(word)) for word in unknown}
+    if not any(suggestions.values()):
+        return query
+    corpus.count({term for terms in suggestions.values() for term in terms})
+    return spelling.corrected(query, suggestions, corpus.frequencies)
+
+
+def _candidates(view: View, depth: int, probe: Sequence[str], common: Sequence[Sequence[str]]) -> Iterator[Candidate]:
+    """Those that hold a looked-up word, and the newest of those that only hold common ones: their texts decide."""
+    compartment = view.visible[depth]
+    if probe:
+        yield from _unshadowed(view, depth, compartment.candidates(probe))
+    if common:
+        for each in _unshadowed(view, depth, compartment.newest(common)):
+            yield Candidate(each.key, each.updated_at, Match({}, each.match.lengths))
+
+
+def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+    """The first candidates that nothing above shadows: shadow first, then limit (P5)."""
+    visible = (each for each in candidates if not records.is_shadowed(view, depth, Kind.MEMORY, each.key))
+    return islice(visible, rank.CANDIDATES_MAX)
+
+
+def _reranked(view: View, query: Query, best: list[_Ranked], probe: Sequence[str], corpus: _Corpus) -> list[_Ranked]:
+    """The best candidates scored again by their texts; the others follow as they are."""
+    head, tail = best[: rerank.RERANKED_MAX], best[rerank.RERANKED_MAX :]
+    texts = [(each.base, _text(view, each)) for each in head]
+    gains = rerank.rerank(query, texts, probe, corpus.frequencies, corpus.statistics)
+    again = (
+        _Ranked(each.key, each.depth, each.updated_at, each.base, gain) for each, gain in zip(head, gains, strict=True)
+    )
+    return rank.best_first(again) + tail
+
+
+def _text(view: View, each: _Ranked) -> str:
+    record = view.visible[each.depth].read(Kind.MEMORY, each.key, chars_max=rerank.TEXT_CHARS_MAX)
+    return "" if record is None else " ".join((record.key, *record.tags, record.content))
+
+
+def _hits(view: View, ranking: _Ranking, echoed: str, max_results: int) -> Answer[Hits]:
+    size, hits, drawn_on = AnswerSize(echoed=echoed), list[Hit](), list[Record]()
+    for each in ranking.best[:max_results]:
+        record = view.visible[each.depth].read(Kind.MEMORY, each.key, chars_max=LOOK_AHEAD)
+        if record is None or not size.takes(hit := _hit(record, each.score)):
+            return Answer(Hits(tuple(hits), complete=False), drawn_on)
+        hits.append(hit)
+        drawn_on.append(record)
+    return Answer(Hits(tuple(hits), ranking.complete), drawn_on)
+
+
+def _hit(record: Record, score: float) -> Hit:
+    content, truncated = excerpt(record.content)
+    return Hit(
+        key=record.key,
+        content=content,
+        classification=record.level,
+        tags=record.tags,
+        version=record.version,
+        origin=record.origin,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        truncated=truncated,
+        score=score,
+    )

@@ -1,0 +1,49 @@
+"""Files of an earlier schema: brought up to date when they are first opened, with a copy of what they were."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+from tidegate.errors import StorageError
+from tidegate.storage.sqlite_connection import Connection, copy_file, driver_errors, open_file
+from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION, MIGRATIONS
+
+
+def migrate(path: Path) -> None:
+    """Bring a compartment's file to the present schema, in one transaction: after a kill it is as it was.
+
+    A copy of the file stays beside it, for the owner, until the next purge. Raises: StorageError.
+    """
+    with driver_errors(), closing(open_file(path, writable=True, synchronous="FULL")) as connection:
+        _keep_copy(connection, path)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for version in range(_version(connection), COMPARTMENT_VERSION):  # none, if another process was first
+                connection.execute(MIGRATIONS[version])
+            connection.pragma("user_version", COMPARTMENT_VERSION)
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+
+def copies_of(path: Path) -> list[Path]:
+    """The copies that migrations have left of a file. They have its level, and go when it is purged or erased."""
+    return sorted(path.parent.glob(f"{path.name}.schema-*"))
+
+
+def _keep_copy(connection: Connection, path: Path) -> None:
+    copy = path.with_name(f"{path.name}.schema-{_version(connection)}")
+    try:
+        os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return
+    except OSError:
+        raise StorageError("home: cannot be written; the store of an earlier version was not touched") from None
+    copy_file(connection, copy)
+
+
+def _version(connection: Connection) -> int:
+    return int(str(connection.pragma("user_version")))

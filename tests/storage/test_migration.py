@@ -1,0 +1,108 @@
+"""Homes of earlier schemas: migrated when they are opened, once, with a copy of what they were."""
+
+from __future__ import annotations
+
+import zipfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.storage.scene import raw
+from tests.storage.soundness import unsound
+
+import tidegate
+from tidegate import Level
+from tidegate.storage import sqlite_migration
+from tidegate.storage.sqlite_migration import copies_of
+from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION
+
+FIXTURE = Path(__file__).parent / "fixtures" / "schema-1.zip"
+AGENT = "assistant"
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A home as version 1 left it: two levels in use, versions, a deleted memory, a raised session."""
+    with zipfile.ZipFile(FIXTURE) as archive:
+        archive.extractall(tmp_path / "home")
+    return tmp_path / "home"
+
+
+def database(home: Path, level: Level = Level.PUBLIC) -> Path:
+    return home / "agents" / AGENT / f"{level.name.lower()}.db"
+
+
+def test_m01_everything_in_a_home_of_the_first_schema_is_there(old: Path) -> None:
+    with tidegate.open(old) as store:
+        session = store.session(AGENT, "main")
+        assert session.taint is Level.CONFIDENTIAL
+        shown = session.memory.get("user-name")
+        assert shown is not None
+        assert (shown.content, shown.classification) == ("Countess of Lovelace", Level.CONFIDENTIAL)
+        assert [memory.key for memory in session.memory.list()] == ["merger", "tea", "user-name"]
+        public = store.session(AGENT)
+        lower = public.memory.get("user-name")
+        assert lower is not None
+        assert (lower.content, lower.version) == ("Ada King", 2)
+        assert [version.content for version in store.owner(AGENT).history("user-name", Level.PUBLIC)] == [
+            "Ada King",
+            "Ada Lovelace",
+        ]
+        assert all(not verdict.problems for verdict in store.owner(AGENT).verify())
+
+
+def test_m01_its_index_is_made_anew_and_all_five_tools_work(old: Path) -> None:
+    with tidegate.open(old) as store:
+        session = store.session(AGENT)
+        found = session.memory.find("what kind of tea?")
+        assert (found.hits[0].key, found.complete) == ("tea", True)
+        session.memory.save("coffee", "never in the evening")
+        assert [hit.key for hit in session.memory.search("evning")] == ["coffee"]  # the vocabulary is there
+        session.memory.delete("tea")
+        assert session.memory.search("green") == []
+        assert [memory.key for memory in session.memory.list()] == ["coffee", "user-name"]
+    assert unsound(old) == []
+
+
+def test_m01_a_copy_of_each_file_is_kept_and_goes_at_the_next_purge(old: Path) -> None:
+    before = raw(database(old), "SELECT * FROM records")
+    with tidegate.open(old) as store:
+        store.session(AGENT).memory.get("tea")
+        (copy,) = copies_of(database(old))
+        assert raw(copy, "SELECT * FROM records") == before
+        assert raw(copy, "PRAGMA user_version") == [(1,)]
+        assert copy.stat().st_mode & 0o777 == 0o600
+        store.owner(AGENT).purge(timedelta())
+    assert copies_of(database(old)) == []
+    assert not [path for path in old.rglob("*") if path.is_file() and b"a secret that was deleted" in path.read_bytes()]
+
+
+def test_m01_the_second_start_does_nothing(old: Path) -> None:
+    for _ in range(2):
+        with tidegate.open(old) as store:
+            store.session(AGENT).memory.search("tea")
+        after = {path: path.read_bytes() for path in old.rglob("*.db*")}
+    with tidegate.open(old) as store:
+        store.session(AGENT).memory.search("tea")
+    assert {path: path.read_bytes() for path in old.rglob("*.db*")} == after
+
+
+def test_a_migration_that_is_cut_short_leaves_the_old_file(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = {1: "DROP TABLE frequencies; SELECT no_such_function();"}
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_migration, "MIGRATIONS", broken)
+        with tidegate.open(old) as store, pytest.raises(tidegate.StorageError):
+            store.session(AGENT).memory.get("tea")
+    assert raw(database(old), "PRAGMA user_version") == [(1,)]
+    with tidegate.open(old) as store:
+        assert store.session(AGENT).memory.get("tea") is not None
+    assert raw(database(old), "PRAGMA user_version") == [(COMPARTMENT_VERSION,)]
+
+
+def test_a_migrated_file_has_the_tables_of_a_fresh_one(old: Path, tmp_path: Path) -> None:
+    tables = "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name"
+    with tidegate.open(old) as store:
+        store.session(AGENT).memory.get("tea")
+    with tidegate.open(tmp_path / "fresh") as store:
+        store.session(AGENT).memory.save("k", "v")
+    assert raw(database(old), tables) == raw(database(tmp_path / "fresh"), tables)
