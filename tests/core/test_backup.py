@@ -216,6 +216,17 @@ def test_a_name_that_another_session_has_stays_with_it(pair: tuple[Scene, Scene]
     assert empty.store.resume(AGENT, "main").id == "other"
 
 
+def test_p6_a_backup_that_names_another_agents_session_does_not_end_it(pair: tuple[Scene, Scene]) -> None:
+    full, empty = pair
+    other = empty.store.session("other", "main", Level.INTERNAL)
+    path = forge(back_up(full), _set("session", id=other.id, ended=True))
+    with pytest.raises(InvalidArgument, match="another agent's"):
+        restore(empty, path)
+    assert other.taint is Level.INTERNAL
+    assert empty.provider.control.sessions(AGENT) == []
+    assert empty.provider.agents() == ["other"]
+
+
 def test_an_agent_without_named_sessions_needs_no_control_store(opening: Open) -> None:
     full, empty = opening(), opening()
     full.save("k", "x")

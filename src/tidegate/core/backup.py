@@ -132,6 +132,8 @@ class Backup:
     def _restore_session(self, session: Session) -> None:
         control = self._provider.control
         present = control.read(session.id)
+        if present is not None and present.agent != self._agent:  # P6: an id proves nothing
+            raise InvalidArgument("file: a session in it is another agent's; nothing was restored", argument="file")
         if present is not None:  # it outlived the files: it stays as it is, unless it would stand lower than it stood
             if not present.ended and (session.ended or not session.taint.can_flow_to(present.taint)):
                 control.end(session.id)
