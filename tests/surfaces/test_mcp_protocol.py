@@ -233,10 +233,14 @@ def test_tools_are_not_listed_before_the_handshake_and_are_after_it(session: Ses
         assert len(peer.greet().ask("tools/list")["result"]["tools"]) == 5
 
 
-def test_only_tools_are_offered(session: Session) -> None:
+def test_only_tools_one_resource_and_one_prompt_are_offered(session: Session) -> None:
     with serving(session) as peer:
         result = peer.ask("initialize", INITIALIZE)["result"]
-        assert result["capabilities"] == {"tools": {"listChanged": False}}
+        assert result["capabilities"] == {
+            "tools": {"listChanged": False},
+            "resources": {"listChanged": False, "subscribe": False},
+            "prompts": {"listChanged": False},
+        }
         assert result["serverInfo"]["name"] == "tidegate"
 
 

@@ -1,7 +1,7 @@
 """The session as the MCP SDK sees it: the server, its answers, and its connection to a client. The SDK's one module.
 
-The server is the SDK's low-level one, with two handlers. Resources, prompts, completions, logging and sampling are
-not offered, so there is nothing in them to gate.
+The server is the SDK's low-level one: tools, and what is remembered as one resource and one prompt, each behind the
+gate. Completions, logging and sampling are not offered, so there is nothing in them to gate.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
 
-from tidegate.errors import Refused, StorageError, TidegateError
+from tidegate.errors import StorageError, TidegateError
 from tidegate.surfaces import stdio
+from tidegate.surfaces.protocol_context import Offers, shown
 from tidegate.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def build(session: Session, *, instructions: str) -> Server[Any]:
     """The server of one session, for any transport of the SDK."""
     listing = types.ListToolsResult(tools=[_definition(tool) for tool in TOOLS.values()])
     turns = anyio.CapacityLimiter(1)  # calls run one at a time, in the order in which they came
+    offers = Offers(session, turns)
 
     async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
         return listing
@@ -61,6 +63,11 @@ def build(session: Session, *, instructions: str) -> Server[Any]:
         instructions=instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=offers.list_resources,
+        on_list_resource_templates=offers.list_templates,
+        on_read_resource=offers.read_resource,
+        on_list_prompts=offers.list_prompts,
+        on_get_prompt=offers.get_prompt,
     )
 
 
@@ -70,7 +77,7 @@ def answer(session: Session, name: str, arguments: dict[str, Any]) -> types.Call
         # What is not listed here is unknown here, though the agent of this package may have it.
         return _result(session.call_tool(name if name in TOOLS else "", arguments))
     except TidegateError as error:
-        return _result({"error": _shown(error)}, is_error=True)
+        return _result({"error": shown(error)}, is_error=True)
     except Exception as error:  # noqa: BLE001
         # P17: whatever it is, the answer is no. P12: none of its text leaves.
         _log.error("a call failed: %s", type(error).__name__)
@@ -179,13 +186,6 @@ def _refusal(fault: stdio.Fault) -> types.JSONRPCError:
 def _result(result: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
     text = types.TextContent(type="text", text=json.dumps(result, ensure_ascii=False))
     return types.CallToolResult(content=[text], structured_content=result, is_error=is_error)
-
-
-def _shown(error: TidegateError) -> dict[str, object]:
-    shown = error.to_dict()
-    if isinstance(error, Refused) and error.details.get("rule") == "P7":
-        shown["message"] = f"{error.message}; then start this server with it (tidegate mcp --session NAME)"
-    return shown
 
 
 def _definition(tool: Tool) -> types.Tool:
