@@ -144,6 +144,36 @@ def test_only_core_reaches_storage(module: Path) -> None:
     assert loaded == []
 
 
+# Of a library, where it offers no other way.
+REACHED_INTO = {("gateway.process", "_transport")}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name_of)
+def test_nobody_reaches_into_what_is_anothers(module: Path) -> None:
+    # From a session a private attribute or two lead to every compartment: past the gate, and past the imports above.
+    nodes = list(ast.walk(ast.parse(module.read_text(encoding="utf-8"))))
+    here = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    reached = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.endswith("__")
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "os"))
+    }
+    assert {(name_of(module), attribute) for attribute in reached - here} <= REACHED_INTO
+
+
+@pytest.mark.parametrize("module", sorted((ROOT / "tools").glob("*.py")), ids=name_of)
+def test_tools_use_nothing_of_a_session_but_what_a_model_may(module: Path) -> None:
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "session"
+    }
+    assert used <= {"memory", "todos", "jobs", "limits"}  # P2, P4: raising, ending and marking are the host's
+
+
 @pytest.mark.parametrize("module", MODULES, ids=name_of)
 def test_each_driver_has_one_place(module: Path) -> None:
     name = name_of(module)
