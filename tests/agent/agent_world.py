@@ -1,0 +1,137 @@
+"""A world in which everything is done by way of the agent's loop, by a model that does what the trace says.
+
+The model tells all that it is told, so that whatever reaches a prompt is seen by the observer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.agent.scene import Played, Recorded, Screen
+from tests.yardstick import traces as t
+from tests.yardstick.backends import Backend
+from tests.yardstick.interference import Observer, Remains, compare, part_of, remains, sight
+from tests.yardstick.worlds import Answer, World, thawed, time_of
+
+from tidegate.agent.history import History
+from tidegate.agent.loop import Agent, Settings
+from tidegate.agent.toolbox import Toolbox
+from tidegate.agent.turns import Call, Replied, Returned
+from tidegate.core.session import Session
+
+UNTOLD = (t.SaveMany, t.Said, t.More)
+"""What no model can do, and cursors that traces hand from session to session: left to the host, as in any world."""
+
+
+def through_the_agent(steps: t.Trace) -> t.Trace:
+    """The same trace, with something said before each thing that is done: what is done is part of a conversation."""
+    return tuple(_told(steps))
+
+
+def _told(steps: t.Trace) -> Iterator[t.Step]:
+    for step in steps:
+        op = step.op
+        if isinstance(op, t.Verb):
+            yield t.Step(2 * step.index, t.Say(op.seat, "hello"))
+        if isinstance(op, t.More):
+            op = replace(op, of=2 * op.of + 1)
+        yield t.Step(2 * step.index + 1, op)
+
+
+class AgentWorld(World):
+    """Runs what a session does through the loop."""
+
+    def __init__(self, backend: Backend, **settings: Any) -> None:
+        super().__init__(backend, **settings)
+        self._folder = tempfile.TemporaryDirectory(prefix="tidegate-spine-")
+        self._runner = asyncio.Runner()
+        self._histories: dict[str, History] = {}
+
+    def close(self) -> None:
+        super().close()
+        self._runner.close()
+        self._folder.cleanup()
+
+    def _verb(self, index: int, op: t.Verb, session: Session) -> tuple[Answer, object]:
+        if isinstance(op, UNTOLD):
+            return super()._verb(index, op, session)
+        if isinstance(op, t.Say):
+            return self._answer(session, op.content, Played("well")), None
+        if isinstance(op, t.Context):
+            return self._answer(session, "what do you know?", Played("much")), None
+        name, arguments = self._call(op)
+        call = Call(f"call-{index}", name, json.dumps(arguments))
+        answer = self._answer(session, "do it", Played(Replied("", (call,)), "done"))
+        if isinstance(op, t.Page):
+            self._cursors[index] = _cursor(answer["result"])
+        return answer, None
+
+    def _answer(self, session: Session, text: str, model: Played) -> Answer:
+        told, screen = Recorded(model), Screen()
+        history = self._histories.setdefault(session.id, History(session))
+        agent = Agent(
+            session,
+            told,
+            Path(self._folder.name),
+            lambda: time_of(self._index),
+            self._next_id,
+            Toolbox(ids=self._next_id),
+            history,
+            Settings(history_chars_max=6_000),
+        )
+        outcome = self._runner.run(agent.answer(text, screen))
+        results = [message.text for message in told.prompts[-1].messages if isinstance(message, Returned)]
+        return {
+            "told": [str(replace(prompt, tools=(hash(str(prompt.tools)),))) for prompt in told.prompts],
+            "result": results[-1] if results else None,
+            "outcome": str(outcome),
+            "shown": str(screen.shown),
+        }
+
+    def _call(self, op: t.Verb) -> tuple[str, Mapping[str, object]]:
+        match op:
+            case t.Call():
+                return op.tool, {name: thawed(value) for name, value in op.arguments}
+            case t.Save():
+                return "memory_save", {"key": op.key, "content": op.content, "tags": list(op.tags)}
+            case t.Get():
+                return "memory_get", {"key": op.key}
+            case t.Search():
+                return "memory_search", {"query": op.query, "max_results": op.max_results}
+            case t.Delete():
+                return "memory_delete", {"key": op.key}
+            case t.Pages() | t.Page():
+                return "memory_list", {"tag": op.tag, "limit": op.limit}
+            case t.Plan():
+                return "todo_write", {"todos": [{"content": content} for content in op.todos]}
+            case t.Planned():
+                return "todo_read", {}
+            case _:
+                raise TypeError(op)
+
+
+def _cursor(result: str | None) -> str | None:
+    found = json.loads(result) if result and result.startswith("{") else {}
+    return found.get("next_cursor")
+
+
+def differences(backend: Backend, steps: t.Trace, observer: Observer) -> list[str]:
+    """What the observer could tell the two worlds apart by; empty when P5 holds for this trace."""
+    part = part_of(steps, observer)
+    whole, alone = (sight(run(backend, each, observer), part.watched, observer) for each in (steps, part.kept))
+    return list(compare(whole, alone))
+
+
+def run(backend: Backend, steps: t.Trace, observer: Observer) -> Remains:
+    """A world that runs these steps, as far as it concerns the observer."""
+    world = AgentWorld(backend, agents=[observer.agent])
+    try:
+        return remains(world, world.run(steps), [observer.agent], observer.level)
+    finally:
+        world.close()
