@@ -269,8 +269,8 @@ def _keep_temporary_data_in_memory(connection: Connection) -> None:
 
 def _tally(api: apsw.FTS5ExtensionApi, *_arguments: object) -> bytes:
     """For the current row, how often each phrase stands in each column: one byte each, 255 for more."""
-    width = api.column_count
-    out = bytearray()
-    for phrase in range(api.phrase_count):
-        out += bytes(min(len(offsets), 255) for offsets in api.phrase_locations(phrase)[:width])
-    return bytes(out)
+    counts = [len(offsets) for phrase in range(api.phrase_count) for offsets in api.phrase_locations(phrase)]
+    try:
+        return bytes(counts)
+    except ValueError:
+        return bytes(min(count, 255) for count in counts)
