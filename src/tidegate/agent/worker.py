@@ -226,7 +226,7 @@ class Worker:
             return
         try:
             self._send(noted.run)
-        except (DeliveryError, Refused) as error:
+        except DeliveryError as error:
             given_up = attempts >= ATTEMPTS_MAX
             state = Handing.GIVEN_UP if given_up else Handing.PENDING
             self._host.runs.note(noted, replace(noted.run, handing=state, handing_reason=str(error)))
@@ -238,8 +238,12 @@ class Worker:
         channel = self._shop.channels.get(run.channel or "")
         if channel is None:
             raise DeliveryError("config.toml has no channel of this name")
-        # PRE_OUTPUT: this session stands where the result lies.
-        self._host.check_output(channel.clearance, channel=channel.name)
+        try:
+            # PRE_OUTPUT: this session stands where the result lies.
+            self._host.check_output(channel.clearance, channel=channel.name)
+        except Refused:
+            reason = "held back: the channel's clearance in config.toml does not reach the level of this result"
+            raise DeliveryError(reason) from None
         text = run.text if run.state is State.DONE else "\n\n".join(filter(None, (run.text, f"({run.reason})")))
         at = run.ended_at or self._shop.clock()
         self._shop.send(channel, Message(self._agent, name_of(run.group), text, self._level, at))

@@ -124,7 +124,7 @@ class Run:
     def tags(self) -> tuple[str, ...]:
         """What its record can be found and known by, without its text."""
         state = (OPEN,) if self.open else (UNDELIVERED,) if self.handing is Handing.PENDING else ()
-        had = () if self.queued or self.state is State.WAITING else (f"{_HAD}{write_time(self.due_at)}",)
+        had = () if self.queued or self.state in (State.WAITING, State.MISSED) else (f"{_HAD}{write_time(self.due_at)}",)
         named = () if self.event_id is None else (f"{_EVENT}{self.event_id}",)
         return tuple(sorted((*state, *had, *named)))
 
@@ -144,8 +144,8 @@ def is_event(tags: Iterable[str], event_id: str) -> bool:
 
 
 def group_of(name: str) -> str:
-    """The group of a job's runs."""
-    return f"job/{name}"
+    """The group of a job's runs. No slash of the name is in it, so that the runs of one group stand together."""
+    return f"job/{name.replace('%', '%25').replace('/', '%2F')}"
 
 
 def risen_group(group: str, level: Level) -> str:
@@ -157,7 +157,7 @@ def name_of(group: str) -> str:
     """The job's name; "" for the trigger, at whatever level it goes on."""
     while group.startswith("risen/"):
         group = group.split("/", 2)[2]
-    return group.removeprefix("job/") if group.startswith("job/") else ""
+    return group[4:].replace("%2F", "/").replace("%25", "%") if group.startswith("job/") else ""
 
 
 def back_off(attempts: int) -> timedelta:
