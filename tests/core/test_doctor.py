@@ -525,3 +525,25 @@ def test_while_another_process_writes_nothing_is_wrong(made: Path) -> None:
                 assert examined(made) == []
         finally:
             writer.kill()
+
+
+@pytest.mark.parametrize("reads_only", [True, False])
+def test_p4_an_older_copy_of_the_control_store_under_lower_taints_is_found(made: Path, reads_only: bool) -> None:
+    older = (made / "control.db").read_bytes()
+    with tidegate.open(made) as store:
+        session = store.session(AGENT, "main", Level.RESTRICTED)
+        if not reads_only:
+            session.memory.save("k", "other high words")
+    (made / "control.db").write_bytes(older)
+    finding = only(made)
+    assert (finding.severity, finding.where) == (Severity.ERROR, "control.db")
+    assert "'main' stands at PUBLIC" in finding.problem
+    assert "RESTRICTED" in finding.problem
+    with tidegate.open(made) as store:
+        store.session(AGENT, "main", Level.RESTRICTED)
+    assert told(made) == []
+
+
+def test_p4_where_the_control_store_cannot_be_read_that_alone_is_said(made: Path) -> None:
+    (made / "control.db").write_bytes(b"no database, but as long as a header of one would be: " * 9)
+    assert {where for where, _ in told(made)} == {"control.db"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from tidegate.domain.spelling import is_word
 from tidegate.domain.text import analyse
 from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive
+from tidegate.storage.base import Archive, ControlStore, SessionRow
 from tidegate.storage.home_doctor import databases, examine_files, examine_key_file, examine_modes, examine_place
 from tidegate.storage.sqlite import SqliteProvider
 from tidegate.storage.sqlite_doctor import examine_compartment, examine_control, examine_rows, restore_tags
@@ -96,6 +96,7 @@ class Doctor:
                 found += [] if any(finding.remedy is Remedy.INDEX for finding in found) else _contents(archive, where)
                 yield from self._remedied(found, path, archive)
                 yield from _chain(archive, where, settings)
+                yield from _standings(provider.control, archive)
         except StorageError as failure:
             yield error(where, failure.message, "what is inside was not examined: see to this, and run it again")
 
@@ -165,3 +166,32 @@ def _chain(archive: Archive, where: str, settings: _Settings) -> Iterator[Findin
         for problem in verify(archive, settings.secret, ()).problems:
             place = "audit" if problem.sequence is None else f"audit entry {problem.sequence}"
             yield error(where, f"{place}: {problem.text}", _FORGED)
+
+
+def _standings(control: ControlStore, archive: Archive) -> list[Finding]:
+    """P4: whether a session stands below a level at which the chain knows it, as after control.db was put back."""
+    try:
+        living = [row for row in control.sessions(archive.agent) if not row.ended]
+        lower = {row.id for row in living if not archive.level.can_flow_to(row.taint)}
+        known = lower & {entry.event.session for entry in archive.entries()} if lower else set[str]()
+        return [_lowered(row, archive.level) for row in _settled(control, known) if not _reaches(row, archive.level)]
+    except StorageError:
+        return []  # of control.db, which is a finding of its own by now
+
+
+def _settled(control: ControlStore, sessions: Collection[str]) -> list[SessionRow]:
+    """The sessions as they stand once no raise is under way: its entry comes first."""
+    if not sessions:
+        return []
+    with suppress(StorageError), control.transaction():
+        pass  # waits for it; where nothing can be written, none is
+    return [row for row in map(control.read, sorted(sessions)) if row is not None]
+
+
+def _reaches(row: SessionRow, level: Level) -> bool:
+    return row.ended or level.can_flow_to(row.taint)
+
+
+def _lowered(row: SessionRow, level: Level) -> Finding:
+    problem = f"session {row.name!a} stands at {row.taint}, and the audit of {level} knows it: this is an older copy"
+    return error("control.db", problem, f"raise the session to {level} with `tidegate session raise`, or reset it")
