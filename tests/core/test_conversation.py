@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,31 @@ def test_output_goes_where_the_taint_may_flow_as_it_stands_now(scene: Scene) -> 
     scene.store.sessions.reset(session.id)
     with pytest.raises(Refused, match="ended"):
         session.check_output(RESTRICTED, channel="terminal")
+
+
+def test_a_purge_removes_what_sessions_said_that_nobody_can_go_on_with(scene: Scene) -> None:
+    owner = scene.store.owner(AGENT)
+    main = scene.store.session(AGENT, "main")
+    killed = scene.store.session(AGENT, level=INTERNAL)  # ephemeral: it ends with its process
+    for session in (main, killed):
+        session.conversation.append(["one", "two"])
+    scene.wait(60)
+    killed.conversation.append(["three"])
+    scene.wait(60)
+    assert [each.versions for each in owner.purge(timedelta(seconds=61))] == [0, 0, 0, 0]
+    assert [each.versions for each in owner.purge(timedelta(seconds=60), dry_run=True)] == [0, 0, 3, 0]
+    assert len(said(killed)) == 3
+    assert [each.versions for each in owner.purge(timedelta(seconds=60))] == [0, 0, 3, 0]
+    assert (said(killed), len(said(main))) == ([], 2)
+    assert purged(scene, INTERNAL) == 3
+    assert all(verdict.holds for verdict in owner.verify())
+
+
+def test_p7_what_a_child_in_another_process_said_does_not_outlast_a_purge(home: Path) -> None:
+    with tidegate.open(home) as store, tidegate.open(home) as beside:
+        parent = store.session(AGENT, "main")
+        store.session(AGENT, parent=parent).conversation.append([CANARIES[0].decode()])
+        beside.sessions.reset(parent.id)  # which knows of no ephemeral child of another process
+    with tidegate.open(home) as store:
+        assert sum(each.versions for each in store.owner(AGENT).purge(timedelta())) == 1
+    assert CANARIES[0] not in bytes_of(home)

@@ -42,8 +42,11 @@ class Clearing:
 
     def _any(self, row: SessionRow, level: Level) -> bool:
         with self._provider.archive(row.agent, level) as archive:
-            steps = list(self._steps(archive, row.id))
-        return bool(steps)
+            return self.forget(archive, row.id) > 0
+
+    def forget(self, archive: Archive, session: str) -> int:
+        """Remove the messages of one session at one level; how many there were."""
+        return sum(self._steps(archive, session))
 
     def _steps(self, archive: Archive, session: str) -> Iterator[int]:
         while True:

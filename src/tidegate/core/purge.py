@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+from tidegate.core.clearing import Clearing
 from tidegate.core.door import Door
 from tidegate.core.records import event_of
 from tidegate.core.upkeep import sweep
 from tidegate.domain.audit import Action
+from tidegate.domain.message import session_of
 from tidegate.domain.record import Kind
 from tidegate.domain.version import Purged
 from tidegate.policy.levels import Level
@@ -26,6 +29,8 @@ def purge(
 ) -> Iterator[Purged]:
     """What was removed, or would be, level by level: versions deleted, expired or superseded at least so long ago.
 
+    With them go conversations that nobody can go on with: of sessions that ended, and of ephemeral ones, which end
+    with their process, also by a kill. One that still runs forgets what it said so long ago.
     What the files still held of earlier changes is overwritten as well, also where nothing was left to remove.
     """
     for each in door.levels(level):
@@ -36,10 +41,12 @@ def purge(
                 _sweep_all(door, archive, now)
             dead = sorted({*archive.dead(before), *_expired(door, archive, min(before, now))})
             memories = sum(_is_newest(archive, version) for version in dead)
+            left = _left_behind(door, archive, before)
             if not dry_run:
                 _remove_all(door, archive, dead, progress)
+                _forget_all(door, archive, left)
         complete = dry_run or door.provider.compact(door.agent, each)
-        yield Purged(each, memories, len(dead), complete)
+        yield Purged(each, memories, len(dead) + left.total(), complete)
 
 
 def _moment(now: datetime, older_than: timedelta) -> datetime:
@@ -66,6 +73,28 @@ def _expired(door: Door, archive: Archive, before: datetime) -> Iterator[Version
                 versions = archive.versions(Kind.MEMORY, record.key)
                 yield from (VersionId(each.kind, each.key, each.version) for each in versions)
         after = batch[-1].key
+
+
+def _left_behind(door: Door, archive: Archive, before: datetime) -> Counter[str]:
+    """How many messages there are of each session that is no living named one, and has said nothing since."""
+    living = {row.id for row in door.provider.control.sessions(door.agent) if not row.ended}
+    left, silent_since, after = Counter[str](), dict[str, datetime](), ""
+    while batch := archive.page(Kind.MESSAGE, after=after, tag=None, limit=STEP, chars_max=0):
+        for record in batch:
+            session = session_of(record.key)
+            left[session] += 1
+            silent_since[session] = max(record.updated_at, silent_since.get(session, record.updated_at))
+        after = batch[-1].key
+    for session, since in silent_since.items():
+        if session in living or since > before:
+            del left[session]
+    return left
+
+
+def _forget_all(door: Door, archive: Archive, left: Collection[str]) -> None:
+    clearing = Clearing(door.provider, door.clock)
+    for session in left:
+        clearing.forget(archive, session)
 
 
 def _is_newest(archive: Archive, version: VersionId) -> bool:

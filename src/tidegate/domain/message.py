@@ -15,6 +15,11 @@ def number_of(key: str) -> int:
     return int(key[-_DIGITS:])
 
 
+def session_of(key: str) -> str:
+    """The id of the session whose message it is."""
+    return key[: -_DIGITS - 1]
+
+
 def is_of(key: str, session: str) -> bool:
     """Whether a message is one of this session's, and not of another whose id begins in the same way (P6)."""
-    return key[: -_DIGITS - 1] == session
+    return session_of(key) == session
