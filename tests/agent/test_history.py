@@ -181,9 +181,14 @@ def test_a_summary_is_itself_summed_up_in_time() -> None:
     assert sum(turns.size(each.turn) for each in newer) <= 1_000
 
 
-def test_nothing_is_summed_up_where_there_is_nothing_but_the_last_thing_said() -> None:
-    for said in (kept(Asked("x" * 9_000)), kept(Summed("s", 1), Asked("x" * 9_000))):
-        assert compaction.split(said, 1_000) == ([], said)
+def test_one_thing_too_long_to_be_told_again_is_summed_up_whole() -> None:
+    for said in (kept(Asked("x" * 9_000)), kept(Summed("s", 1), Asked("x" * 9_000), Replied("y" * 9_000))):
+        assert compaction.split(said, 1_000) == (said, [])
+
+
+def test_a_summary_alone_is_not_summed_up_again() -> None:
+    said = kept(Summed("s" * 900, 1))
+    assert compaction.split(said, 500) == ([], said)
 
 
 def test_what_was_said_while_a_summary_was_written_stays(scene: Scene) -> None:

@@ -34,8 +34,10 @@ def split(kept: Sequence[Kept], chars_max: int) -> tuple[list[Kept], list[Kept]]
     if sum(turns.size(each.turn) for each in kept) <= chars_max:
         return [], list(kept)
     starts = [place for place, each in enumerate(kept) if isinstance(each.turn, Asked) and place > 0]
-    fit = [place for place in starts if sum(turns.size(each.turn) for each in kept[place:]) <= chars_max // 2]
-    place = fit[0] if fit else starts[-1] if starts else 0
+    # In the end all of it can be summed up, since something new is about to be asked.
+    place = next(
+        each for each in (*starts, len(kept)) if sum(turns.size(rest.turn) for rest in kept[each:]) <= chars_max // 2
+    )
     if not any(not isinstance(each.turn, Summed) for each in kept[:place]):
         return [], list(kept)
     return list(kept[:place]), list(kept[place:])
