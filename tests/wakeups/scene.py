@@ -13,7 +13,7 @@ from tidegate.agent.delivery import DeliveryError, Message
 from tidegate.agent.loop import Agent
 from tidegate.agent.prompt import Model, Piece, Prompt
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
-from tidegate.agent.turns import Asked
+from tidegate.agent.turns import Asked, Replied
 from tidegate.agent.worker import Worker
 from tidegate.agent.workshop import Workshop
 from tidegate.config_channels import Channel
@@ -72,9 +72,19 @@ class Post:
         return [message.text for _, message in self.sent]
 
 
-def says(text: str = "done", when: str = "") -> Model:
+@dataclass(frozen=True)
+class Saying:
     """A model that answers this, to whatever it is told."""
-    return ScriptedModel([Rule(when, (Step(text),))])
+
+    text: str
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+        yield self.text
+        yield Replied(self.text)
+
+
+def says(text: str = "done") -> Model:
+    return Saying(text)
 
 
 def calling(tool: str, /, *, say: str = "done", **arguments: object) -> Model:
