@@ -45,6 +45,13 @@ def test_it_shows_every_step_and_ends_with_a_configuration(process: Run, tmp_pat
         "  < created at PUBLIC",
         "  < deleted at INTERNAL, still visible: PUBLIC",
         '  < "Ada Lovelace" (PUBLIC)',
+        "  $ tidegate --agent companion chat --message 'Hello, my name is Grace Hopper.'",
+        "    \u2713 saved unasked",
+        "  $ tidegate --agent companion chat --new --message 'What is my name?'",
+        "  < The user's name is Grace Hopper.",
+        "  < The user's name is Grace Brewster Hopper.",
+        "  $ tidegate --agent companion chat --level PUBLIC --message 'What is my name?'",
+        "  < You have not told me.",
     ):
         assert line in shown  # in this order
     assert max(map(len, transcript.splitlines())) <= 100
@@ -83,6 +90,7 @@ def play(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sabotage], 
 
         monkeypatch.setattr(demo.Demo, "_conversation", conversation)
         monkeypatch.setattr(demo.Demo, "_owner", owner)
+        monkeypatch.setattr(demo.Demo, "_talk", lambda _: None)
         return demo.run()
 
     return run
@@ -165,6 +173,50 @@ def test_it_fails_when_an_answer_is_not_what_it_claims(
 def test_it_fails_when_the_owners_command_fails(tmp_path: Path) -> None:
     with pytest.raises(demo.UnlikeClaimed):
         demo.Demo(tmp_path)._owner("session", "raise", "nobody", "INTERNAL")
+
+
+HONEST: list[dict[str, Any]] = [
+    {"answer": "Nice to meet you.", "level": "INTERNAL", "tools": [{"tool": "memory_save", "failed": False}]},
+    {"answer": "Grace Hopper"},
+    {"answer": "Nice to meet you."},
+    {"answer": "Grace Brewster Hopper"},
+    {"answer": "You have not told me."},
+]
+
+
+def talk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answers: list[dict[str, Any]]) -> None:
+    """The second act, with these answers."""
+    left = iter(answers)
+    monkeypatch.setattr(demo.Demo, "_chat", lambda *_: next(left))
+    demo.Demo(tmp_path)._talk()
+
+
+def test_the_second_act_ends_when_all_is_as_claimed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    talk(monkeypatch, tmp_path, HONEST)
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (0, {"tools": []}),
+        (0, {"level": "PUBLIC"}),
+        (1, {"answer": "You have not told me."}),
+        (3, {"answer": "Grace Hopper"}),
+        (4, {"answer": "Grace Hopper"}),
+        (4, {"answer": ""}),
+    ],
+)
+def test_the_second_act_fails_when_an_answer_is_not_what_it_claims(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: int, wrong: dict[str, Any]
+) -> None:
+    answers = [answer | wrong if number == place else answer for number, answer in enumerate(HONEST)]
+    with pytest.raises(demo.UnlikeClaimed):
+        talk(monkeypatch, tmp_path, answers)
+
+
+def test_it_fails_when_the_chat_fails(tmp_path: Path) -> None:
+    with pytest.raises(demo.UnlikeClaimed):
+        demo.Demo(tmp_path)._chat("")
 
 
 def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -59,6 +60,7 @@ class Demo:
         await self._recall_and_raise()
         await self._look_from_public()
         await self._delete()
+        self._talk()
         _say("", "To give an MCP client this memory, paste into its configuration:", "", configuration())
 
     async def _save_in_public(self) -> None:
@@ -97,6 +99,41 @@ class Demo:
             _check(gone["classification"] == "INTERNAL", "a delete touches the session's own level")
             shown = await model.get("user-name")
             _check(shown["content"] == "Ada Lovelace", "so the public memory shows again")
+
+    def _talk(self) -> None:
+        """The second act: an agent of our own, which remembers unasked."""
+        _say("", "The agent. Its model follows a script; each message is said to a new process, which then ends.")
+        _head("A conversation")
+        saved = self._chat("Hello, my name is Grace Hopper.")
+        _check(saved["tools"] == [{"tool": "memory_save", "failed": False}], "saved unasked")
+        _check(saved["level"] == "INTERNAL", "what its owner types at their own terminal is not public")
+
+        _head("Another conversation, after a restart")
+        told = self._chat("What is my name?", "--new")
+        _check("Grace Hopper" in told["answer"], "remembered")
+        self._chat("My name is really Grace Brewster Hopper.")
+
+        _head("And another, after a restart")
+        told = self._chat("What is my name?", "--new")
+        _check("Brewster" in told["answer"], "a correction replaces what was known")
+
+        _head("A public conversation, about which nothing is stored")
+        told = self._chat("What is my name?", "--level", "PUBLIC")
+        _check(told["answer"] == "You have not told me.", "the same agent, and it knows nothing of it here")
+
+    def _chat(self, message: str, *words: str) -> dict[str, Any]:
+        """What an agent of its own answers, in a process of its own."""
+        shown = ["--agent", "companion", "chat", *words, "--message", message]
+        _say(f"  $ tidegate {shlex.join(shown)}")
+        command = [sys.executable, "-m", "tidegate", "--home", str(self._home), *shown, "--json"]
+        own = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_CHAT_")}
+        env = {**own, "TIDEGATE_CHAT_MODEL": "scripted"}
+        done = subprocess.run(command, capture_output=True, check=False, env=env)  # noqa: S603  our own command
+        if done.returncode != 0:
+            raise UnlikeClaimed(f"`tidegate chat` ended with {done.returncode}")
+        result: dict[str, Any] = json.loads(done.stdout)
+        _answer(result["answer"])
+        return result
 
     @asynccontextmanager
     async def _conversation(self, title: str, session: str) -> AsyncIterator[Conversation]:
