@@ -62,30 +62,35 @@ def has_trigger(home: Path, agent: str) -> bool:
         return True
 
 
-def trigger_errand(text: str, ceiling: Level, channel: str | None) -> Errand:
-    """Waking by itself. text: of TRIGGER.md, which is the owner's."""
-    told = f"You woke up by yourself, as you do from time to time. {_ALONE}\n\n{text}"
-    return Errand(told, Origin.OWNER, ceiling, channel=channel)
+def trigger_errand(
+    text: str, event: str | None, ids: Callable[[], str], *, ceiling: Level, channel: str | None
+) -> Errand:
+    """Waking by itself, or because of an event. text: of TRIGGER.md, which is the owner's."""
+    began = f"You woke up by yourself, as you do from time to time. {_ALONE}"
+    told = "\n\n".join((began, *_events(event, ids), text))
+    return Errand(told, Origin.OWNER if event is None else Origin.TOOL, ceiling, channel=channel)
 
 
 def job_errand(job: Job, event: str | None, ids: Callable[[], str]) -> Errand:
     """Doing a job, perhaps because of an event. What came from outside is data wherever it stands (P18)."""
     outside = job.origin in (Origin.TOOL, Origin.IMPORT)
-    parts = [f"This is your job {json_line(job.name)}, for which you were woken. {_ALONE}"]
-    parts.append(_doubtful(job.plan.prompt, ids()) if outside else job.plan.prompt)
-    if event is not None:
-        parts.append(framed("What came with it from outside", "event", [json_line({"event": event})], ids()))
-    if event is not None and not outside:
-        # What is asked stands last, where a model looks for it.
-        parts[1], parts[2] = parts[2], parts[1]
-    origin = Origin.TOOL if outside or event is not None else job.origin
     plan = job.plan
-    return Errand("\n\n".join(parts), origin, plan.ceiling, plan.generation, plan.channel, plan.time_limit_seconds)
+    began = f"This is your job {json_line(job.name)}, for which you were woken. {_ALONE}"
+    asked = _doubtful(plan.prompt, ids()) if outside else plan.prompt
+    told = "\n\n".join((began, *_events(event, ids), asked))  # what is asked last, where a model looks for it
+    origin = Origin.TOOL if outside or event is not None else job.origin
+    return Errand(told, origin, plan.ceiling, plan.generation, plan.channel, plan.time_limit_seconds)
 
 
 def is_nothing(answer: str) -> bool:
     """Whether there is nothing that the owner should be told."""
     return answer.strip().strip(".!*`\"'").upper() in ("", NOTHING)
+
+
+def _events(event: str | None, ids: Callable[[], str]) -> list[str]:
+    if event is None:
+        return []
+    return [framed("What came with it from outside", "event", [json_line({"event": event})], ids())]
 
 
 def _doubtful(prompt: str, nonce: str) -> str:

@@ -80,7 +80,8 @@ class Worker:
         """How long there is nothing to do, as far as one can know. Raises: StorageError."""
         waiting = [each.run.due_at for each in self._host.runs.open() if each.run.state is State.WAITING]
         left = (min(waiting) - self._shop.clock()).total_seconds() if waiting else POLL_SECONDS
-        return min(max(left, 0.1), POLL_SECONDS)
+        often = min(POLL_SECONDS, self._shop.lease_seconds / 2) if self._watched else POLL_SECONDS
+        return min(max(left, 0.1), often)
 
     def _settle_down(self) -> None:
         for execution in self._running:
@@ -157,7 +158,8 @@ class Worker:
     def _errand(self, run: Run) -> Errand:
         trigger = self._shop.settings.trigger
         if run.group == TRIGGER:
-            return trigger_errand(read_trigger(self._shop.home, self._agent), trigger.ceiling, trigger.channel)
+            text = read_trigger(self._shop.home, self._agent)
+            return trigger_errand(text, run.event, self._shop.ids, ceiling=trigger.ceiling, channel=trigger.channel)
         job = self._host.runs.job(name_of(run.group))
         if job is None:
             raise StorageError("the job is gone")

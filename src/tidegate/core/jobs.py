@@ -93,15 +93,17 @@ class SessionJobs:
         verb = partial(_history, group=group, limit=most)
         return self._gate.read(self._seat, "cron_history", verb)
 
-    def post(self, name: str, event: str | None = None, *, event_id: str | None = None) -> Run:
+    def post(self, name: str | None, event: str | None = None, *, event_id: str | None = None) -> Run:
         """The run that waits, as soon as its worker is free, after those asked for before. The schedule stays.
 
+        name: None stands for the trigger, which wakes at one level only; a run at another never comes.
         event: what to tell it, as data. event_id: the same one is never run twice; without one, what waits already is
         not queued again. Raises: NotFound (own level only), LimitExceeded, InvalidArgument, Refused, StorageError.
         """
         event = None if event is None else check_content(event, self._limits, "event")
         event_id = None if event_id is None else check_key(event_id, self._limits, "event_id")
-        verb = partial(_post, name=check_key(name, self._limits, "name"), event=event, event_id=event_id)
+        name = None if name is None else check_key(name, self._limits, "name")
+        verb = partial(_post, name=name, event=event, event_id=event_id)
         return self._gate.write(self._seat, "cron_post", verb)
 
     def list(self) -> list[Job]:
@@ -138,24 +140,25 @@ def _delete(view: WritableView, act: Act, name: str) -> Answer[Job]:
     return Answer(replace(job, next_run_at=None), [record])
 
 
-def _post(view: WritableView, act: Act, name: str, event: str | None, event_id: str | None) -> Answer[Run]:
-    record, group = _require(view, name), group_of(name)
+def _post(view: WritableView, act: Act, name: str | None, event: str | None, event_id: str | None) -> Answer[Run]:
+    drawn_on = [] if name is None else [_require(view, name)]
+    group = TRIGGER if name is None else group_of(name)
     waiting = [each for each in runs.waiting(view.own, group) if each.run.queued]
     if event_id is not None:
         known = [each for each in runs.listed(view.own, group) if is_event(each.tags, event_id)]
         if known:
-            return Answer(runs.whole(view.own, known[-1]), [record])
+            return Answer(runs.whole(view.own, known[-1]), drawn_on)
     else:
         for each in waiting:
             if (each.run.event, each.run.event_id) == (event, None):
-                return Answer(each.run, [record])
+                return Answer(each.run, drawn_on)
     if len(waiting) >= QUEUE_MAX:
         limit = f"event: {QUEUE_MAX} runs of this job wait already; try again later"
         raise LimitExceeded(limit, argument="event", limit=QUEUE_MAX, actual=QUEUE_MAX + 1)
     number = runs.next_number(view.own, group)
     run = Run(group=group, number=number, due_at=act.at, queued=True, event=event, event_id=event_id)
     runs.put(view, act, run)
-    return Answer(run, [record])
+    return Answer(run, drawn_on)
 
 
 def _list(view: View) -> Answer[list[Job]]:

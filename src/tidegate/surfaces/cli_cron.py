@@ -12,7 +12,7 @@ import click
 
 from tidegate.domain.age import read_age
 from tidegate.domain.moment import write_time
-from tidegate.errors import NotFound
+from tidegate.errors import InvalidArgument, NotFound
 from tidegate.policy.levels import Level
 from tidegate.surfaces.cli_common import LEVEL, Group, open_session, open_store, options, show
 from tidegate.surfaces.output import escape, escape_lines, to_json, write
@@ -116,21 +116,41 @@ def history(name: str | None, limit: int) -> None:
     name="run-now",
     examples=(
         "tidegate cron run-now digest",
+        "tidegate cron run-now",
         'tidegate cron run-now inbox --event - --id "$DELIVERY_ID" < request.json',
     ),
 )
-@click.argument("name", help=_NAME)
+@click.argument("name", required=False, help="The job's name; without one, the trigger.")
 @click.option("--event", metavar="TEXT", help="What to tell it, as data from outside; - reads standard input.")
 @click.option("--id", "event_id", metavar="ID", help="The event's own id: the same one is never run twice.")
-def run_now(name: str, event: str | None, event_id: str | None) -> None:
-    """Have a job run as soon as `tidegate run` is free, besides its schedule."""
+def run_now(name: str | None, event: str | None, event_id: str | None) -> None:
+    """Have a job run as soon as `tidegate run` is free, besides its schedule; or have the agent look at TRIGGER.md.
+
+    A job is looked for at --level (default PUBLIC). The trigger is at its own, trigger.level in config.toml.
+    """
     text = sys.stdin.read() if event == "-" else event
-    with open_session() as session:
+    with open_session() if name is not None else _at_trigger() as session:
         run = session.jobs.post(name, text, event_id=event_id)
         level = session.taint
     show(
         _run(run, level), [f"queued as run {run.number} at {level}" if run.open else f"run {run.number} had this event"]
     )
+
+
+@contextmanager
+def _at_trigger() -> Iterator[Session]:
+    """A session where the trigger wakes. Raises: NotFound without a TRIGGER.md."""
+    from tidegate import home as homes
+    from tidegate.agent.trigger import has_trigger
+
+    chosen = options()
+    if chosen.session is not None or chosen.level is not None:
+        raise InvalidArgument("level: the trigger has its own level, trigger.level in config.toml", argument="level")
+    home = homes.find(chosen.home)
+    if not has_trigger(home, chosen.agent):
+        raise NotFound("name: this agent has no TRIGGER.md; name a job, or write one", argument="name")
+    with open_store() as store:
+        yield store.session(chosen.agent, level=homes.load(home).trigger.level)
 
 
 def _checked(channel: str | None) -> str | None:
