@@ -288,6 +288,37 @@ def test_more_requests_than_are_read_ahead_are_all_answered(peer: Peer) -> None:
     assert sorted(peer.receive()["id"] for _ in range(count)) == sent
 
 
+def test_no_more_is_read_ahead_than_fits_in_memory(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "READ_AHEAD_BYTES_MAX", 1_000_000)
+    started, go_on = threading.Event(), threading.Event()
+    held: list[int] = []
+    take = protocol._Room.take
+
+    def call_slowly(name: str, arguments: object = None) -> dict[str, Any]:
+        started.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        return {}
+
+    def take_and_tell(self: protocol._Room, size: int) -> None:
+        take(self, size)
+        held.append(self._bytes)
+
+    monkeypatch.setattr(protocol._Room, "take", take_and_tell)
+    monkeypatch.setattr(session, "call_tool", call_slowly)
+    with serving(session) as peer:
+        peer.greet()
+        sizes = (10, 600_000, 300_000, 300_000, 2_000_000, 10)  # the last but one is read when it is alone
+        calls = [{"name": "memory_get", "arguments": {"key": "x" * size}} for size in sizes]
+        sender = threading.Thread(target=lambda: [peer.send("tools/call", call) for call in calls])
+        sender.start()  # it waits until there is room
+        assert started.wait(PATIENCE_SECONDS)
+        go_on.set()
+        assert len([peer.receive() for _ in sizes]) == len(sizes)
+        sender.join()
+    assert max(held) > 2_000_000
+    assert sorted(held)[-2] <= 1_000_000
+
+
 def test_a_cancelled_request_is_not_waited_for_at_the_end(session: Session) -> None:
     with serving(session) as peer:
         peer.greet()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import anyio
 import mcp_types as types
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 READ_AHEAD_MAX = 1024
 """How many lines are read ahead of their answers; then the client waits."""
+
+READ_AHEAD_BYTES_MAX = 16 * 1024 * 1024
+"""How long they may be together; a longer one is read when it is alone. What is made of it takes 16 times as much."""
 
 DRAIN_SECONDS = 3.0
 """How long what was read may still be answered, once the input has ended or a signal came."""
@@ -97,7 +100,7 @@ class Connection:
         self._lines, self._from_wire = anyio.create_memory_object_stream[dict[str, Any] | stdio.Fault](inf)
         self._to_server, self._from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._to_client, self._from_server = anyio.create_memory_object_stream[SessionMessage](0)
-        self._room = threading.Semaphore(READ_AHEAD_MAX)
+        self._room = _Room()
         self._unsettled = 0
         self._all_settled = anyio.Event()
 
@@ -126,8 +129,9 @@ class Connection:
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         with suppress(OSError, RuntimeError):  # RuntimeError: the loop is closed, so all is over
-            for line in stdio.read(self._wire.incoming):
-                self._room.acquire()
+            counted = _Counted(self._wire.incoming)
+            for line in stdio.read(counted):
+                self._room.take(counted.since())
                 loop.call_soon_threadsafe(self._arrive, line)
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self.ending.set)
@@ -141,7 +145,7 @@ class Connection:
 
     async def _settle(self) -> None:
         """One line less that waits for its answer: it has one, or needs none."""
-        self._room.release()
+        self._room.give()
         self._unsettled -= 1
         if self._unsettled == 0 and self.ending.is_set():
             self._all_settled.set()
@@ -169,6 +173,50 @@ class Connection:
                     self.ending.set()
                 if isinstance(each.message, types.JSONRPCResponse | types.JSONRPCError):
                     await self._settle()
+
+
+class _Room:
+    """What was read and has no answer yet. The bytes are given back all together, when nothing waits any more."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._lines = 0
+        self._bytes = 0
+
+    def take(self, size: int) -> None:
+        """Wait until there is room for one more line."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._lines or self._has_room(size))
+            self._lines += 1
+            self._bytes += size
+
+    def give(self) -> None:
+        """One line less."""
+        with self._changed:
+            self._lines -= 1
+            self._bytes *= self._lines > 0
+            self._changed.notify()
+
+    def _has_room(self, size: int) -> bool:
+        return self._lines < READ_AHEAD_MAX and self._bytes + size <= READ_AHEAD_BYTES_MAX
+
+
+class _Counted:
+    """Lines of a file, and how many bytes they were since last asked."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._bytes = 0
+
+    def readline(self, limit: int, /) -> bytes:
+        line = self._file.readline(limit)
+        self._bytes += len(line)
+        return line
+
+    def since(self) -> int:
+        """How many, and from now on anew."""
+        size, self._bytes = self._bytes, 0
+        return size
 
 
 def _message(line: dict[str, Any]) -> types.JSONRPCMessage | stdio.Fault:

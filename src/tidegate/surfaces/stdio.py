@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """The longest line that is read: well above the largest content, with every character of it escaped."""
@@ -22,6 +22,12 @@ INVALID_REQUEST = -32600
 _SKIP_BYTES = 64 * 1024
 # Valid inside JSON strings, and ends of a line to some clients.
 _LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+class Lines(Protocol):
+    """A file, as far as it is read here."""
+
+    def readline(self, limit: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ def claim() -> Wire:
     return wire
 
 
-def read(incoming: BinaryIO, *, bytes_max: int = LINE_BYTES_MAX) -> Iterator[dict[str, Any] | Fault]:
+def read(incoming: Lines, *, bytes_max: int = LINE_BYTES_MAX) -> Iterator[dict[str, Any] | Fault]:
     """Messages and faults, line by line, until the end of the file. Blocks."""
     while line := incoming.readline(bytes_max + 1):
         if len(line) > bytes_max and not line.endswith(b"\n"):
@@ -106,6 +112,6 @@ def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _skip_line(incoming: BinaryIO) -> None:
+def _skip_line(incoming: Lines) -> None:
     while (rest := incoming.readline(_SKIP_BYTES)) and not rest.endswith(b"\n"):
         continue
