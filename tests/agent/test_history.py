@@ -242,3 +242,14 @@ def test_two_processes_in_one_conversation_leave_it_whole(scene: Scene) -> None:
     scene.say("c", recorded, level=INTERNAL)
     texts = sorted(each.text for each in recorded.prompts[0].messages)
     assert texts == ["a", "b", "c", "one", "two"]
+
+
+def test_a_request_to_sum_up_says_who_said_and_did_what() -> None:
+    call = Call("1", "memory_get", '{"key": "k"}')
+    older = kept(Summed("before", 1), Asked("q"), Replied("a", (call,)), Returned("1", "memory_get", "r" * 5_000))
+    (asked,) = compaction.request(older, 10_000, ids).messages
+    lines = [json.loads(line) for line in asked.text.split("\n") if line.startswith("{")]
+    assert lines[:2] == [{"summary": "before"}, {"user": "q"}]
+    assert lines[2] == {"assistant": "a", "calls": [{"tool": "memory_get", "arguments": '{"key": "k"}'}]}
+    assert lines[3]["tool"] == "memory_get"
+    assert "the first 1000 of 5000" in lines[3]["result"]

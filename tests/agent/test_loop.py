@@ -496,3 +496,40 @@ def test_an_ended_session_answers_nothing(scene: Scene) -> None:
     scene.store.sessions.reset(agent.session.id)
     with pytest.raises(Refused, match="ended"):
         asyncio.run(agent.answer("go", Screen()))
+
+
+@pytest.mark.parametrize("ticks", [*range(0, 40, 2), *range(40, 120, 8)])
+def test_cancelled_at_any_moment_it_leaves_a_conversation_that_goes_on(scene: Scene, ticks: int) -> None:
+    steps = (calling("memory_save", key="k", content="v"), calling("memory_get", key="k"), "one two three")
+
+    async def main() -> None:
+        task = asyncio.ensure_future(scene.agent(script(*steps), level=INTERNAL).answer("go", Screen()))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(main())
+    assert scene.store.session(AGENT, "main").taint is INTERNAL
+    recorded = Recorded(script("well"))
+    assert scene.say("go on", recorded, level=INTERNAL).answer == "well"
+    told = recorded.prompts[0].messages
+    calls = [call.id for each in told if isinstance(each, Replied) for call in each.calls]
+    assert [each.call for each in told if isinstance(each, Returned)] == calls
+    assert told[-1] == Asked("go on")
+
+
+def test_a_session_that_ends_while_a_tool_runs_tells_its_model_nothing_more(scene: Scene) -> None:
+    recorded, screen = Recorded(Played(["one ", Replied("one ", (Call("1", "todo_read", ""),))], "done")), Screen()
+    agent = scene.agent(recorded)
+    run = agent.toolbox.run
+
+    async def ending(*given: Any) -> Any:
+        done = await run(*given)
+        scene.store.sessions.reset(agent.session.id)
+        return done
+
+    object.__setattr__(agent.toolbox, "run", ending)
+    with pytest.raises(Refused, match="ended"):
+        asyncio.run(agent.answer("go", screen))
+    assert len(recorded.prompts) == 1

@@ -83,18 +83,19 @@ class Asking:
 
         Raises: ModelError when nothing came of it, Interrupted when part of it did; Refused (ended).
         """
-        for attempt in range(1, self._bounds.attempts_max + 1):
+        attempt = 1
+        while True:
             so_far = heard()
             try:
                 return await self._once(prompt, outlet, so_far)
             except ModelError as error:
                 if so_far.text:
                     raise Interrupted(Replied(so_far.text, cut=error.trouble.value), error.trouble) from None
-                if error.trouble not in TRANSIENT or attempt == self._bounds.attempts_max:
+                if error.trouble not in TRANSIENT or attempt >= self._bounds.attempts_max:
                     raise
                 outlet.show(Waited(error.trouble.value))
                 await self._sleep(self._pause(error, attempt))
-        raise ModelError(Trouble.EMPTY)
+            attempt += 1
 
     def _pause(self, error: ModelError, attempt: int) -> float:
         asked = error.retry_after_seconds

@@ -140,7 +140,7 @@ class _Slots:
     def _value(self, name: str) -> str:
         if name.isdecimal():
             groups = (self.found[0], *self.found.groups()) if self.found else ()
-            return str(groups[int(name)]).strip() if int(name) < len(groups) else ""
+            return (groups[int(name)] or "").strip() if int(name) < len(groups) else ""
         match name:
             case "said":
                 return self.found.string if self.found else ""
