@@ -48,13 +48,15 @@ CALLS: tuple[tuple[str, tuple[tuple[str, t.Frozen], ...], tuple[str, str] | None
 class Generator:
     """Makes one trace. It follows the model, so that operations mostly meet sessions that exist."""
 
-    def __init__(self, random: Random, other: str) -> None:
+    def __init__(self, random: Random, other: str, *, jobs: bool = False) -> None:
         self._random = random
         self._model = Model()
         self._steps: list[t.Step] = []
         self._agents = (AGENT, other)
         self._keys = random.sample(KEYS, 3)
         self._opened = 0
+        self._jobs = jobs
+        self._scheduled: list[tuple[str, Level]] = []
 
     def trace(self, length: int) -> t.Trace:
         """Sessions at some levels, then `length` operations."""
@@ -102,6 +104,17 @@ class Generator:
             (self._child, 4),
             (self._resume, 3),
             (t.Restart, 2),
+            *self._job_makers(),
+        ]
+
+    def _job_makers(self) -> list[tuple[Callable[[], t.Op], int]]:
+        if not self._jobs:
+            return []
+        return [
+            (self._schedule, 80),
+            (lambda: t.Scheduled(self._seat(), self._key()), 20),
+            (lambda: t.Unschedule(self._seat(), self._key()), 6),
+            (self._wake, 90),
         ]
 
     # What operations are made of
@@ -137,6 +150,23 @@ class Generator:
             return t.Seat(self._agent(), self._random.choice(LABELS))
         living = [session for session in seats if not session.ended]
         return self._random.choice(living if living and self._random.random() < 0.9 else seats).seat
+
+    def _schedule(self) -> t.Op:
+        """A job that will mostly have come to its time before the trace ends."""
+        seat = self._seat()
+        session = self._model.sessions.get(seat)
+        if session is not None and not session.ended:
+            self._scheduled.append((seat.agent, session.taint))
+        seconds = len(self._steps) // 2 + self._random.choice((1, 1, 1, 2, 5))
+        return t.Schedule(seat, self._key(), seconds, self._random.choice(WORDS))
+
+    def _wake(self) -> t.Op:
+        """Mostly where there is a job."""
+        place = (self._agent(), self._level())
+        if self._scheduled and self._random.random() < 0.9:
+            place = self._random.choice(self._scheduled)
+        rises = self._random.choice([each for each in Level if each >= place[1]]) if self._coin() else None
+        return t.Wake(t.Seat(place[0], "worker", named=False), place[1], rises)
 
     # Operations with a little more to them
 
@@ -241,16 +271,16 @@ def random_trace(seed: str, length: int, *, parts: int = 1) -> t.Trace:
     return joined([Generator(random, random.choice(OTHERS)).trace(length) for _ in range(parts)])
 
 
-def observed_trace(seed: str, length: int, *, parts: int = 1) -> tuple[t.Trace, Observer]:
+def observed_trace(seed: str, length: int, *, parts: int = 1, jobs: bool = False) -> tuple[t.Trace, Observer]:
     """A trace with probes at its end, and an observer of it: either agent in it, at any level. parts: as above.
 
-    The probes see what all parts have left.
+    The probes see what all parts have left. jobs: whether they are in the alphabet.
     """
     random = Random(seed)
     other = random.choice(OTHERS)
     observer = Observer(random.choice((AGENT, other)), random.choice(list(Level)))
-    before = [Generator(random, other).trace(length) for _ in range(parts - 1)]
-    return joined([*before, _observed(Generator(random, other), length, observer)]), observer
+    before = [Generator(random, other, jobs=jobs).trace(length) for _ in range(parts - 1)]
+    return joined([*before, _observed(Generator(random, other, jobs=jobs), length, observer)]), observer
 
 
 def joined(traces: Sequence[t.Trace]) -> t.Trace:

@@ -148,6 +148,8 @@ def _acting(model: Model, op: t.Op) -> Level:
     """The taint before the operation of the session that asks and is answered."""
     if isinstance(op, t.Restart):
         return Level.PUBLIC
+    if isinstance(op, t.Wake):
+        return op.level
     session = model.sessions.get(op.seat)
     if isinstance(op, t.Open) and (session is None or not op.seat.named):
         parent = model.sessions.get(op.parent) if op.parent else None

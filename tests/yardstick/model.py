@@ -95,6 +95,8 @@ class Model:
         match step.op:
             case t.Restart():
                 return self.restart()
+            case t.Schedule() | t.Scheduled() | t.Unschedule() | t.Wake():
+                return {}  # no session of a trace changes by it; what it answers, this model does not say
             case t.Open() as op:
                 return self.open(op)
             case t.Raise() as op:

@@ -158,6 +158,41 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """Make a job for one time, so many seconds after the beginning of the trace."""
+
+    seat: Seat
+    name: str
+    seconds: int
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """List the jobs, and the runs of one of them."""
+
+    seat: Seat
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedule:
+    """Delete a job."""
+
+    seat: Seat
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """The worker of the seat's agent at a level does what is due. rises: how high its runs rise, if they do."""
+
+    seat: Seat
+    level: Level
+    rises: Level | None
+
+
+@dataclass(frozen=True, slots=True)
 class Raise:
     seat: Seat
     level: Level
@@ -190,7 +225,8 @@ Memory: TypeAlias = Save | SaveMany | Get | Search | Pages | Page | More | Delet
 Other: TypeAlias = Context | Plan | Planned | Say | Said
 Verb: TypeAlias = Memory | Other
 Act: TypeAlias = Open | Resume | Raise | Ceiling | Reset | End
-Op: TypeAlias = Verb | Act | Restart
+Job: TypeAlias = Schedule | Scheduled | Unschedule | Wake
+Op: TypeAlias = Verb | Act | Restart | Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
+from tests.yardstick.waking import Lane, wake
 
 from tidegate.core.session import Session
 from tidegate.core.store import Store
@@ -22,6 +23,7 @@ from tidegate.errors import Refused, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Reading, SessionRow
 from tidegate.tools import TOOLS, results
+from tidegate.tools.jobs import shown
 
 Answer: TypeAlias = dict[str, Any]
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -55,6 +57,8 @@ class World:
         self._audit_reads = audit_reads
         self._index = 0
         self._ids = 0
+        self._ids_above = 0
+        self._lane = Lane(self._next_id, self._next_id_above)
         self._cursors: dict[int, str | None] = {}
         self.handles: dict[t.Seat, Session] = {}
         self.session_ids: dict[t.Seat, str] = {}
@@ -67,7 +71,7 @@ class World:
 
     def step(self, step: t.Step) -> Outcome:
         """Run one operation at its own time, with its own ids."""
-        self._index, self._ids = step.index, 0
+        self._index, self._ids, self._ids_above = step.index, 0, 0
         raw: object = None
         try:
             answer, raw = self._act(step)
@@ -100,14 +104,21 @@ class World:
         return Store(
             self.backend.provider(),
             toolset=TOOLS,
-            clock=lambda: time_of(self._index),
-            ids=self._next_id,
+            clock=self._clock,
+            ids=self._lane,
             audit_reads=self._audit_reads,
         )
+
+    def _clock(self) -> datetime:
+        return time_of(self._index)
 
     def _next_id(self) -> str:
         self._ids += 1
         return f"{self._index:05}-{self._ids}"
+
+    def _next_id_above(self) -> str:
+        self._ids_above += 1
+        return f"{self._index:05}-above-{self._ids_above}"
 
     # The operations
 
@@ -115,6 +126,10 @@ class World:
         match step.op:
             case t.Restart():
                 return self._restart()
+            case t.Wake(seat, level, rises):
+                return {"runs": wake(self.store, self._clock, self._lane, seat.agent, level, rises)}, None
+            case t.Schedule() | t.Scheduled() | t.Unschedule() as op:
+                return self._job(op, self._handle(op.seat))
             case t.Open() as op:
                 return self._open_session(op)
             case t.Resume(seat):
@@ -133,6 +148,16 @@ class World:
                 return {}, None
             case op:
                 return self._verb(step.index, op, self._handle(op.seat))
+
+    def _job(self, op: t.Schedule | t.Scheduled | t.Unschedule, session: Session) -> tuple[Answer, object]:
+        match op:
+            case t.Schedule():
+                at = (EPOCH + timedelta(seconds=op.seconds)).isoformat()
+                return shown(session.jobs.create(op.name, at, op.prompt)), None
+            case t.Unschedule():
+                return shown(session.jobs.delete(op.name)), None
+            case t.Scheduled():
+                return {"jobs": [shown(job) for job in session.jobs.list()]}, session.jobs.history(op.name)
 
     def _verb(self, index: int, op: t.Verb, session: Session) -> tuple[Answer, object]:
         memory = session.memory

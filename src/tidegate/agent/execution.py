@@ -52,7 +52,7 @@ class Execution:
 
     def start(self) -> None:
         """Begin, on a thread of its own."""
-        threading.Thread(target=self.run, name="run", daemon=True).start()
+        self._shop.spawn(self.run)
 
     def stop(self) -> None:
         """Ask it to end, soon: it will be down as interrupted."""

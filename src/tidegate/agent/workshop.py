@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,11 +24,16 @@ from tidegate.home import Settings
 from tidegate.policy.levels import Level
 
 
+def on_a_thread(run: Callable[[], None]) -> None:
+    """Have it run on a thread that holds up nobody, not even the end of the process."""
+    threading.Thread(target=run, name="run", daemon=True).start()
+
+
 @dataclass(frozen=True, slots=True)
 class Workshop:
     """model: opens one; each run has its own, on its own loop. ticks: seconds of a clock that nobody can set.
 
-    clock, ids: as the store's. holder: this process, among all that work on the home.
+    clock, ids: as the store's. spawn: gives a run a thread of its own. holder: this process, among all that work here.
     """
 
     store: Store
@@ -39,6 +45,7 @@ class Workshop:
     ticks: Callable[[], float] = time.monotonic
     sleep: Sleep = asyncio.sleep
     send: Send = send
+    spawn: Callable[[Callable[[], None]], None] = on_a_thread
     holder: str = field(default_factory=fresh_id)
 
     @property

@@ -1,0 +1,102 @@
+"""Waking in a world: a worker's whole tick, on one thread, with a model that does as it is told and then looks above.
+
+What happens after a run has risen must not be felt below. So it gets ids of its own: how many of them it needs may
+depend on what is there to be found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from tidegate.agent.history import History
+from tidegate.agent.loop import Agent
+from tidegate.agent.prompt import Model, Piece, Prompt
+from tidegate.agent.toolbox import Toolbox
+from tidegate.agent.turns import Asked, Call, Replied, Returned
+from tidegate.agent.worker import Worker
+from tidegate.agent.workshop import Workshop
+from tidegate.core.session import Session
+from tidegate.core.store import Store
+from tidegate.gateway.gateway import Gateway
+from tidegate.home import Run, Settings
+from tidegate.policy.levels import Level
+
+NOWHERE = Path("/no-such-home")  # neither SPINE.md nor TRIGGER.md is there
+
+
+@dataclass
+class Lane:
+    """Which ids are given out: those of below, or those of above while something has risen."""
+
+    below: Callable[[], str]
+    above: Callable[[], str]
+    risen: bool = False
+
+    def __call__(self) -> str:
+        return self.above() if self.risen else self.below()
+
+
+class Woken:
+    """A model that saves what it is told, then rises, looks around there, and saves and says what it found."""
+
+    def __init__(self, session: Session, rises: Level | None, rise: Callable[[], None]) -> None:
+        self._session = session
+        self._rises = rises
+        self._rise = rise
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+        asked, *since = prompt.messages
+        replies = sum(isinstance(each, Replied) for each in since)
+        results = [each.text for each in since if isinstance(each, Returned)]
+        if replies == 0 and isinstance(asked, Asked):
+            yield call("memory_save", f'{{"key": "woken", "content": "{asked.text.split()[-1]}"}}')
+        elif replies == 1 and self._rises is not None:
+            self._session.raise_taint(self._rises)
+            self._rise()
+            yield call("memory_list", "{}")
+        elif replies == 2 and f'"{self._rises}"' in results[-1]:
+            yield call("memory_save", '{"key": "found", "content": "tea from above"}')
+        else:
+            yield Replied(f"done: {results[1:]}")
+
+
+def call(name: str, arguments: str) -> Replied:
+    return Replied("", (Call("c", name, arguments),))
+
+
+class Shop(Workshop):
+    """A workshop whose model plays its part, and whose runs are on the worker's thread."""
+
+    rises: Level | None
+    lane: Lane
+
+    def agent(self, session: Session, gateway: Gateway | None) -> Agent:
+        model = Woken(session, self.rises, self.rise)
+        return Agent(session, model, self.home, self.clock, self.ids, Toolbox(gateway, ids=self.ids), History(session))
+
+    def rise(self) -> None:
+        self.lane.risen = True
+
+
+def wake(store: Store, clock: Callable[[], datetime], lane: Lane, agent: str, level: Level, rises: Level | None) -> int:
+    """How many runs there were."""
+
+    def on_this_thread(run: Callable[[], None]) -> None:
+        run()
+        lane.risen = False
+
+    settings = Settings(run=Run(grace_minutes=1))
+    shop = Shop(store, NOWHERE, settings, nobody, clock, lane, lambda: 0.0, spawn=on_this_thread, holder="h")
+    object.__setattr__(shop, "rises", rises)
+    object.__setattr__(shop, "lane", lane)
+    worker = Worker(shop, agent, level)
+    done = worker.tick()
+    worker.finish()
+    return done
+
+
+def nobody() -> Model:
+    raise AssertionError("this shop brings its own")
