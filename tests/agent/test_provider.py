@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -203,3 +204,20 @@ def test_malformed_arguments_go_back_to_the_provider_as_json(tmp_path: Path, hom
     function = assistant["tool_calls"][0]["function"]
     assert function["name"] == "bad_name_"
     assert json.loads(function["arguments"]) == {"malformed": '{"key": '}
+
+
+def test_a_chat_that_is_killed_in_the_middle_of_an_answer_has_lost_nothing_that_was_said(
+    server: Server, say: Say, home: Path
+) -> None:
+    url = f"http://127.0.0.1:{server.port}/v1"
+    env = {**os.environ, "TIDEGATE_CHAT_MODEL": "hanging", "TIDEGATE_CHAT_BASE_URL": url}
+    command = [sys.executable, "-m", "tidegate", "--home", str(home), "chat", "--message", "hello, I am Ada"]
+    chat = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
+    assert chat.stdout is not None
+    chat.stdout.read(1)  # the answer has begun
+    chat.kill()
+    chat.communicate()
+    assert say("are you there?").code == 0
+    told = [message["content"] for message in json.loads(server.requests[-1])["messages"] if message["role"] == "user"]
+    assert "hello, I am Ada" in told[0]
+    assert told[-1].endswith("are you there?")

@@ -117,6 +117,7 @@ class View(Protocol):
     name: str
     clearance: Level | None
 
+    def begin(self) -> None: ...
     def show(self, event: Any) -> None: ...
     def end(self) -> None: ...
     def say(self, text: str) -> None: ...
@@ -212,6 +213,7 @@ class Chat:
 
     def _talk(self, line: str, view: View) -> None:
         before = self._agent.session.taint
+        view.begin()
         outcome = self._answer(line, view)
         view.end()
         if outcome.ended is not Ended.COMPLETE:

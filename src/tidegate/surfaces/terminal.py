@@ -15,7 +15,7 @@ from tidegate.policy.levels import Level
 from tidegate.surfaces import output
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.live import Live
     from rich.markdown import Markdown
 
@@ -31,6 +31,9 @@ class Plain:
         self.clearance = clearance
         self._quiet = quiet
         self._last = "\n"
+
+    def begin(self) -> None:
+        """Nothing: whoever waits here wants the answer alone."""
 
     def show(self, event: Shown) -> None:
         """Text to standard output, all else to standard error."""
@@ -65,17 +68,24 @@ class Terminal:
 
     def __init__(self, clearance: Level | None) -> None:
         from rich.console import Console
+        from rich.spinner import Spinner
 
         self.clearance = clearance
         self._console: Console = Console(highlight=False, markup=False, emoji=False)
+        self._waiting = Spinner("dots", style="dim")
         self._pending = ""
         self._live: Live | None = None
+
+    def begin(self) -> None:
+        """Show that an answer is awaited."""
+        self._grow()
 
     def show(self, event: Shown) -> None:
         """A bit of the answer: whole blocks for good, the rest as it grows."""
         if not isinstance(event, Said):
             self.end()
             self._console.print(described(event), style="dim")
+            self._grow()
             return
         self._pending += event.text
         done, self._pending = split_blocks(self._pending)
@@ -104,15 +114,18 @@ class Terminal:
     def _grow(self) -> None:
         from rich.live import Live
 
-        if self._live is None and self._console.is_terminal and self._pending.strip():
+        if self._live is None and self._console.is_terminal:
             self._live = Live(
                 console=self._console,
-                get_renderable=lambda: markdown(self._pending),
+                get_renderable=self._growing,
                 refresh_per_second=_REFRESHES_PER_SECOND,
                 transient=True,  # what is shown for good is printed when it is whole
                 vertical_overflow="crop",
             )
             self._live.start()
+
+    def _growing(self) -> RenderableType:
+        return markdown(self._pending) if self._pending.strip() else self._waiting
 
     def _stop(self) -> None:
         if self._live is not None:
