@@ -46,6 +46,17 @@ def test_a_conversation_longer_than_a_page_is_read_whole(scene: Scene) -> None:
     assert [content for _, content, _ in said(session)] == [str(number) for number in range(1, 251)]
 
 
+@pytest.mark.parametrize("count", [*range(9), 31, 32, 33])
+def test_messages_are_numbered_on_from_the_last_across_levels(scene: Scene, count: int) -> None:
+    session = scene.store.session(AGENT, "main")
+    for number in range(count):
+        if number == count // 2:
+            session.raise_taint(INTERNAL)
+        session.conversation.append([str(number)])
+    session.conversation.append(["last"])
+    assert [number for number, _, _ in said(session)] == list(range(1, count + 2))
+
+
 def test_a_message_has_the_taint_of_its_moment_and_the_origin_that_its_host_gave(scene: Scene) -> None:
     session = scene.store.session(AGENT, "main")
     session.conversation.append(["low"], origin=Origin.OWNER)

@@ -54,15 +54,30 @@ def _read(view: View, session: str) -> Answer[list[Message]]:
 
 
 def _append(view: WritableView, act: Act, session: str, contents: Sequence[str], origin: Origin) -> Answer[None]:
-    last = max((number_of(each.key) for each in _messages(view, session, chars_max=0)), default=0)
-    for number, content in enumerate(contents, last + 1):
+    for number, content in enumerate(contents, _last(view, session) + 1):
         records.save(view, act, Item(Kind.MESSAGE, key_of(session, number), content, (), origin))
     return Answer(None, ())
 
 
-def _messages(view: View, session: str, *, chars_max: int = _WHOLE) -> Iterator[Record]:
+def _messages(view: View, session: str) -> Iterator[Record]:
     start = key_of(session, 0)
-    for record in records.merged(view, Kind.MESSAGE, tag=None, after=start, batch=_BATCH, chars_max=chars_max):
+    for record in records.merged(view, Kind.MESSAGE, tag=None, after=start, batch=_BATCH, chars_max=_WHOLE):
         if not is_of(record.key, session):
             return
         yield record
+
+
+def _last(view: View, session: str) -> int:
+    """The number of the last message. There are no gaps, so it need not go through all of them."""
+    above = 1
+    while _is_there(view, session, above):
+        above *= 2
+    below = above // 2
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (middle, above) if _is_there(view, session, middle) else (below, middle)
+    return below
+
+
+def _is_there(view: View, session: str, number: int) -> bool:
+    return any(each.has_live(Kind.MESSAGE, key_of(session, number)) for each in view.visible)
