@@ -290,6 +290,15 @@ def test_ctrl_c_at_the_prompt_says_how_to_leave(sits: Any) -> None:
     assert person.ends() == 0
 
 
+def test_what_is_not_utf_8_is_not_sent_and_the_chat_goes_on(sits: Any) -> None:
+    person = sits()
+    person.sees("INTERNAL> ")
+    person.press(b"caf\xe9 au lait\n")
+    person.sees("INTERNAL> ")
+    person.type("hello")
+    person.sees("tell me your name.")
+
+
 def test_what_broke_off_is_said_and_the_chat_goes_on(sits: Any, script: str) -> None:
     person = sits(model=script)
     person.sees("INTERNAL> ")
@@ -371,6 +380,25 @@ def test_json_says_all_that_came_of_it(say: Run) -> None:
 
 def test_a_message_can_come_from_standard_input(say: Run) -> None:
     assert say("-", stdin=b"My name is Ada.\n").out.startswith("Nice to meet you")
+
+
+@pytest.mark.parametrize(
+    ("text", "stdin", "code"),
+    [
+        ("", b"", "INVALID_ARGUMENT"),
+        ("-", b"", "INVALID_ARGUMENT"),
+        ("-", b"caf\xe9", "INVALID_ARGUMENT"),
+        ("a\udcff", b"", "INVALID_ARGUMENT"),
+        ("-", b"x" * (2**20 + 1), "LIMIT"),
+    ],
+)
+def test_what_cannot_be_said_is_refused_by_argument_and_makes_nothing(
+    say: Run, home: Path, text: str, stdin: bytes, code: str
+) -> None:
+    ran = say(text, "--json", stdin=stdin)
+    assert (ran.code, ran.error["code"], ran.error["argument"]) == (2, code, "message")
+    assert ran.error["message"].startswith("message: ")
+    assert not home.exists()
 
 
 def test_without_a_model_one_line_says_what_to_set_and_nothing_is_made(say: Run, home: Path) -> None:

@@ -192,6 +192,9 @@ class Chat:
             except KeyboardInterrupt:
                 view.say("(/quit or Ctrl-D leaves)")
                 continue
+            except UnicodeDecodeError:
+                view.say("(that was not UTF-8, and was not sent)")
+                continue
             if line in ("/quit", "/exit"):
                 return 0
             self._turn(line, view)

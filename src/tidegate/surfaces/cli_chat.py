@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidegate.errors import InvalidArgument
+from tidegate.errors import InvalidArgument, LimitExceeded
 from tidegate.policy.levels import Level
 from tidegate.surfaces.cli_common import Command, open_store, options
 
 if TYPE_CHECKING:
+    from tidegate.domain.limits import Limits
     from tidegate.surfaces.chat import Place
 
 
@@ -39,11 +40,24 @@ def chat(message: str | None, new: bool) -> int:
     settings = homes.load(home)
     model = open_model(settings.chat)  # before anything is made
     place = _place(new, settings.chat.level)
-    text = sys.stdin.read() if message == "-" else message
+    text = None if message is None else _checked(message, settings.limits)
     if text is None and (options().json or not (sys.stdin.isatty() and sys.stdout.isatty())):
         raise InvalidArgument("message: without a terminal, and for --json, it needs --message", argument="message")
     with open_store() as store, Chat(store, home, settings, model, place) as conversation:
         return conversation.say_once(text, as_json=options().json) if text is not None else conversation.run()
+
+
+def _checked(message: str, limits: Limits) -> str:
+    """What is to be said. Raises: InvalidArgument, LimitExceeded, before anything is made."""
+    from tidegate.domain.arguments import check_content
+
+    try:
+        return check_content(sys.stdin.buffer.read().decode() if message == "-" else message, limits)
+    except UnicodeDecodeError:
+        raise InvalidArgument("message: standard input is not UTF-8", argument="message") from None
+    except (InvalidArgument, LimitExceeded) as error:
+        details = {**error.details, "argument": "message"}
+        raise type(error)(error.message.replace("content", "message", 1), **details) from None
 
 
 def _place(new: bool, level: Level) -> Place:
