@@ -358,6 +358,20 @@ def test_an_answer_above_the_terminals_clearance_is_held_back_with_the_offer_of_
     assert "Hello." not in held
 
 
+@pytest.mark.parametrize("command", ["/memory", "/memory xanadu", "/todo", "/forget secret"])
+def test_no_command_shows_what_is_above_the_terminals_clearance(sits: Any, script: str, command: str) -> None:
+    person = sits(model=script, TIDEGATE_CHAT_CLEARANCE="INTERNAL")
+    person.sees("INTERNAL> ")
+    person.type("my secret is Xanadu")
+    person.sees("That is all.")
+    person.type("/raise CONFIDENTIAL")
+    person.sees("CONFIDENTIAL> ")
+    person.type(command)
+    shown = person.sees("CONFIDENTIAL> ")
+    assert "must not go there" in shown
+    assert "Xanadu" not in shown
+
+
 # For programs
 
 

@@ -42,6 +42,9 @@ HELP = """\
 /quit            leave; the next chat goes on here (also Ctrl-D)
 Ctrl-C stops an answer. Whatever else you type goes to the model."""
 
+_SHOWING = ("/memory", "/forget", "/todo")
+"""Commands that show what is stored."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -239,6 +242,8 @@ class Chat:
         }
         if word not in commands:
             raise InvalidArgument(f"{output.escape(word)}: no such command; /help shows them", argument="command")
+        if word in _SHOWING:  # PRE_OUTPUT: the clearance is the terminal's, whoever sits at it
+            self._agent.session.check_output(view.clearance, channel=view.name)
         commands[word](rest.strip(), view)
 
     def _show_memory(self, words: str, view: View) -> None:
