@@ -10,6 +10,7 @@ import pytest
 from tests.core.transfer_scene import AGENT, Scene
 
 from tidegate import Level, Refused
+from tidegate.core import context as core_context
 from tidegate.core.context import CONTEXT_TAGS, Context
 from tidegate.core.session import Session
 
@@ -63,7 +64,8 @@ def test_a_line_says_what_a_memory_is_and_where_it_came_from(scene: Scene) -> No
 def test_nothing_above_the_taint_is_in_the_block(scene: Scene, level: Level) -> None:
     for each in Level:
         scene.save(f"at-{each}", "x", each, "rule")
-    assert keys(scene.store.session(AGENT, level=level)) == sorted(f"at-{e}" for e in Level if e.can_flow_to(level))
+    seen = keys(scene.store.session(AGENT, level=level))
+    assert sorted(seen) == sorted(f"at-{each}" for each in Level if each.can_flow_to(level))
 
 
 def test_a_key_stands_at_its_shadowed_variant(scene: Scene) -> None:
@@ -102,6 +104,15 @@ def test_what_is_left_out_is_said_even_when_nothing_fits(scene: Scene) -> None:
     scene.save("a", "x" * 5_000, PUBLIC, "rule")
     (line,) = lines(scene.store.session(AGENT).context(chars_max=100))
     assert line["left_out"] == 1
+
+
+def test_what_is_left_out_is_counted_up_to_a_bound(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_context, "LEFT_OUT_MAX", 3)
+    for number in range(10):
+        scene.save(f"k{number}", "x" * 500, PUBLIC, "rule")
+    context = scene.store.session(AGENT).context(chars_max=100)
+    assert (context.included, context.left_out) == (0, 3)
+    assert lines(context)[0]["left_out"] == "3 or more"
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

@@ -130,13 +130,16 @@ def test_a_reset_removes_the_conversations_of_children_and_of_theirs(scene: Scen
     assert [purged(scene, level) for level in Level] == [1, 0, 2, 0]
 
 
-def test_a_child_that_ends_leaves_no_conversation_behind(scene: Scene) -> None:
-    parent = scene.store.session(AGENT, "main")
+def test_a_child_that_ends_writes_nothing_below_its_level(scene: Scene) -> None:
+    parent = scene.store.session(AGENT, "main", CONFIDENTIAL)
     child = scene.store.session(AGENT, parent=parent)
     child.conversation.append(["said"])
+    child.raise_taint(Level.RESTRICTED)
     child.end()
-    assert purged(scene, PUBLIC) == 1
+    assert [purged(scene, level) for level in Level] == [0, 0, 0, 0]
     assert said(parent) == []
+    scene.store.owner(AGENT).purge(timedelta())
+    assert purged(scene, CONFIDENTIAL) == 1  # nobody can read it any more: it goes with the next purge
 
 
 def test_a_reset_that_is_interrupted_can_be_run_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

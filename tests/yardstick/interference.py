@@ -168,7 +168,7 @@ def _felt(model: Model, op: t.Op) -> Level:
         case t.Reset() | t.Ceiling() | t.End() if session is not None:
             under = [each for each in model.sessions.values() if _is_under(each, session)]
             felt = [session.taint, *(each.taint for each in under)]
-            if not isinstance(op, t.Ceiling):  # the conversation goes, at every level at which it was held
+            if isinstance(op, t.Reset):  # the conversation goes, at every level at which it was held
                 felt += [level for each in (session, *under) for _, level in each.messages]
             if isinstance(op, t.End) and session.parent is not None and not session.parent.ended:
                 felt.append(session.parent.taint)

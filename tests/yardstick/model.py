@@ -230,7 +230,6 @@ class Model:
         if s.parent:
             self.raise_taint(s.parent, s.taint)
         self.end(s)
-        self.clear(s)
         return {}
 
     def clear(self, s: Session) -> None:

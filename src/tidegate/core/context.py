@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from tidegate.core import records
 from tidegate.core.gate import Answer
@@ -16,10 +17,16 @@ CONTEXT_TAGS = ("rule", "preference", "persona", "project")
 
 CONTEXT_CHARS_MAX = 8_000
 
+LEFT_OUT_MAX = 1_000
+"""How many that do not fit are counted, so that a block takes no longer than that, however much is remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """text: the block, "" when there is nothing. included, left_out: numbers of memories, each key counted once."""
+    """text: the block, "" when there is nothing. included, left_out: numbers of memories, each key counted once.
+
+    left_out: up to LEFT_OUT_MAX; then there may be more.
+    """
 
     text: str
     included: int
@@ -41,16 +48,25 @@ def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Con
             lines.append(line)
         else:
             left_out += 1
+        if left_out == LEFT_OUT_MAX:
+            break
     if left_out:
-        lines.append(json_line({"left_out": left_out, "hint": "use memory_list or memory_search to see them"}))
+        lines.append(
+            json_line({"left_out": _counted(left_out), "hint": "use memory_list or memory_search to see them"})
+        )
     text = framed("Memories of earlier conversations", "memories", lines, ids()) if lines else ""
     return Answer(Context(text, len(chosen), left_out), chosen)
 
 
+def _counted(left_out: int) -> int | str:
+    return left_out if left_out < LEFT_OUT_MAX else f"{LEFT_OUT_MAX} or more"
+
+
 def _tagged(view: View, chars_max: int) -> Iterator[Record]:
+    """By tag, then from the session's own level downward, so that what is low cannot crowd out what is high."""
     seen: set[str] = set()
-    for tag in CONTEXT_TAGS:
-        for record in records.merged(view, Kind.MEMORY, tag=tag, after="", batch=50, chars_max=chars_max):
+    for tag, depth in product(CONTEXT_TAGS, range(len(view.visible))):
+        for record in records.of_level(view, depth, Kind.MEMORY, tag=tag, batch=50, chars_max=chars_max):
             if record.key not in seen:
                 seen.add(record.key)
                 yield record

@@ -67,6 +67,13 @@ def merged(view: View, kind: Kind, *, tag: str | None, after: str, batch: int, c
         last = key
 
 
+def of_level(view: View, depth: int, kind: Kind, *, tag: str, batch: int, chars_max: int) -> Iterator[Record]:
+    """Live records of one compartment of the view that carry a tag, in key order, without those that are shadowed."""
+    for key, _, record in _stream(view.visible[depth], depth, kind, tag, "", batch, chars_max):
+        if not is_shadowed(view, depth, kind, key):
+            yield record
+
+
 def event_of(act: Act, action: Action, version: Draft, status: str = "") -> Event:
     """The audit event of a change to one version: it commits to the content without revealing it (P9)."""
     commitment = commit(version.nonce, version.key, version.content, version.tags)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
@@ -14,7 +14,7 @@ from tidegate.core.gate import Answer
 from tidegate.domain import rank, rerank, spelling
 from tidegate.domain.excerpt import LOOK_AHEAD, AnswerSize, excerpt
 from tidegate.domain.memory import Explanation, Hit, Hits, Parts
-from tidegate.domain.rank import Match, Scorer, Statistics
+from tidegate.domain.rank import Scorer, Statistics
 from tidegate.domain.record import Kind, Record
 from tidegate.domain.rerank import Gain
 from tidegate.domain.text import Query, Word
@@ -61,6 +61,7 @@ class _Ranking:
     common: tuple[tuple[str, ...], ...]
     best: list[_Ranked]
     complete: bool
+    read: list[Record]
 
 
 class _Corpus:
@@ -102,12 +103,17 @@ def _ranked(view: View, query: Query) -> _Ranking:
     complete = all(compartment.index_whole() for compartment in view.visible)
     for depth in range(len(view.visible)):
         try:
-            for each in _candidates(view, depth, probe, common):
-                found.setdefault((each.key, depth), _Ranked(each.key, depth, each.updated_at, scorer.score(each.match)))
+            for each in _candidates(view, depth, probe):
+                found[each.key, depth] = _Ranked(each.key, depth, each.updated_at, scorer.score(each.match))
+            newest = list(_newest(view, depth, common))
         except BudgetSpentError:
             complete = False
-    best = _reranked(view, query, rank.best_first(found.values()), probe, corpus)
-    return _Ranking(query, probe, common, best, complete)
+            continue
+        for each in newest:
+            found.setdefault((each.key, depth), _Ranked(each.key, depth, each.updated_at, base=0.0))
+        complete = complete and len(newest) < rank.CANDIDATES_MAX  # else older ones were not looked at
+    best, read = _reranked(view, query, rank.best_first(found.values()), probe, corpus)
+    return _Ranking(query, probe, common, best, complete, read)
 
 
 def _corrected(query: Query, corpus: _Corpus) -> Query:
@@ -120,14 +126,14 @@ def _corrected(query: Query, corpus: _Corpus) -> Query:
     return spelling.corrected(query, suggestions, corpus.frequencies)
 
 
-def _candidates(view: View, depth: int, probe: Sequence[str], common: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-    """Those that hold a looked-up word, and the newest of those that only hold common ones: their texts decide."""
-    compartment = view.visible[depth]
-    if probe:
-        yield from _unshadowed(view, depth, compartment.candidates(probe))
-    if common:
-        for each in _unshadowed(view, depth, compartment.newest(common)):
-            yield Candidate(each.key, each.updated_at, Match({}, each.match.lengths))
+def _candidates(view: View, depth: int, probe: Sequence[str]) -> Iterator[Candidate]:
+    """Those that hold a word that is looked up."""
+    return _unshadowed(view, depth, view.visible[depth].candidates(probe)) if probe else iter(())
+
+
+def _newest(view: View, depth: int, common: Sequence[Sequence[str]]) -> Iterator[Candidate]:
+    """The newest of those that hold the common words; how well they match, their texts will tell."""
+    return _unshadowed(view, depth, view.visible[depth].newest(common)) if common else iter(())
 
 
 def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
@@ -136,26 +142,30 @@ def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iter
     return islice(visible, rank.CANDIDATES_MAX)
 
 
-def _reranked(view: View, query: Query, best: list[_Ranked], probe: Sequence[str], corpus: _Corpus) -> list[_Ranked]:
-    """The best candidates scored again by their texts; the others follow as they are."""
+def _reranked(
+    view: View, query: Query, best: list[_Ranked], probe: Sequence[str], corpus: _Corpus
+) -> tuple[list[_Ranked], list[Record]]:
+    """The best candidates scored again by their texts, the others after them; and the records that were read."""
     head, tail = best[: rerank.RERANKED_MAX], best[rerank.RERANKED_MAX :]
-    texts = [(each.base, _text(view, each)) for each in head]
+    read = [_read(view, each, chars_max=rerank.TEXT_CHARS_MAX) for each in head]
+    texts = [(each.base, _text(record)) for each, record in zip(head, read, strict=True)]
     gains = rerank.rerank(query, texts, probe, corpus.frequencies, corpus.statistics)
-    again = (
-        _Ranked(each.key, each.depth, each.updated_at, each.base, gain) for each, gain in zip(head, gains, strict=True)
-    )
-    return rank.best_first(again) + tail
+    again = (replace(each, gain=gain) for each, gain in zip(head, gains, strict=True))
+    return rank.best_first(again) + tail, [record for record in read if record is not None]
 
 
-def _text(view: View, each: _Ranked) -> str:
-    record = view.visible[each.depth].read(Kind.MEMORY, each.key, chars_max=rerank.TEXT_CHARS_MAX)
+def _read(view: View, each: _Ranked, *, chars_max: int) -> Record | None:
+    return view.visible[each.depth].read(Kind.MEMORY, each.key, chars_max=chars_max)
+
+
+def _text(record: Record | None) -> str:
     return "" if record is None else " ".join((record.key, *record.tags, record.content))
 
 
 def _hits(view: View, ranking: _Ranking, echoed: str, max_results: int) -> Answer[Hits]:
-    size, hits, drawn_on = AnswerSize(echoed=echoed), list[Hit](), list[Record]()
+    size, hits, drawn_on = AnswerSize(echoed=echoed), list[Hit](), list(ranking.read)
     for each in ranking.best[:max_results]:
-        record = view.visible[each.depth].read(Kind.MEMORY, each.key, chars_max=LOOK_AHEAD)
+        record = _read(view, each, chars_max=LOOK_AHEAD)
         if record is None or not size.takes(hit := _hit(record, each.score)):
             return Answer(Hits(tuple(hits), complete=False), drawn_on)
         hits.append(hit)

@@ -109,7 +109,7 @@ class Sessions:
         above = self._parent(row.agent, parent)
         wanted = max(level, above.taint) if above else level
         if wanted > row.taint:  # so that what only reads can be resumed where nothing can be written
-            self.raise_taint(row.id, wanted, reason="opened")
+            self.raise_taint(row.id, wanted, reason="opened", asked_by=above)
         return self.living(row.id, "resume")
 
     def _parent(self, agent: str, parent: str | None) -> SessionRow | None:
@@ -129,17 +129,18 @@ class Sessions:
 
     # Changing
 
-    def raise_taint(self, session: str, level: Level, *, reason: str = "") -> Level:
+    def raise_taint(self, session: str, level: Level, *, reason: str = "", asked_by: SessionRow | None = None) -> Level:
         """The taint after it was raised to at least `level`, durably; towards a lower level nothing happens (P4).
 
-        Raises: Refused (unknown, ended, ceiling).
+        asked_by: the parent or child whose taint is the reason. A refusal depends on it, and so is entered in its
+        chain, which may lie above this session's (P5). Raises: Refused (unknown, ended, ceiling).
         """
         with self._store_of(session).transaction():
             row = self.read(session)
             decision = decide(TaintRaise(standing_of(row), level))
             if row is not None and isinstance(decision, Allow):
                 self._raise(row, decision.level, reason)
-        return self._require(row, decision, "raise")[1]
+        return self._require(row, decision, "raise", entered_by=asked_by)[1]
 
     def dispatch(self, session: str, tool: str, classification: Classification | None, pin: Pin) -> Level:
         """The taint at which a foreign server's tool may now be called: sink and ceiling checked, the source joined in.
@@ -226,14 +227,16 @@ class Sessions:
                     yield from self._family(each)
 
     def join(self, session: str) -> None:
-        """End a child: its taint joins its parent's (P15), then it is over. A session without parent just ends."""
+        """End a child: its taint joins its parent's (P15), then it is over. A session without parent just ends.
+
+        Its conversation stays for the audit until a purge: removing it is the owner's, who resets.
+        """
         row, joined = self.living(session, "end"), None
         while joined is not row.taint:  # each further turn follows a raise, of which a session has few
             joined = row.taint
             if row.parent is not None:
-                self.raise_taint(row.parent, joined, reason="child ended")
+                self.raise_taint(row.parent, joined, reason="child ended", asked_by=row)
             row = self._end(session, at=joined)
-        self._clearing.clear(self._family(row))
 
     def _raise(self, row: SessionRow, level: Level, reason: str) -> None:
         if level != row.taint:
@@ -268,10 +271,13 @@ class Sessions:
         row = self.read(session) if session is not None else None
         return self._require(row, decide(SessionUse(standing_of(row))), what)[0]
 
-    def _require(self, row: SessionRow | None, decision: Decision, what: str) -> tuple[SessionRow, Level]:
+    def _require(
+        self, row: SessionRow | None, decision: Decision, what: str, *, entered_by: SessionRow | None = None
+    ) -> tuple[SessionRow, Level]:
         """The row and the level allowed; anything else is refused (P17)."""
         if row is None or isinstance(decision, Deny):
-            self._recorder.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, what)
+            denied = decision if isinstance(decision, Deny) else UNKNOWN_SESSION
+            self._recorder.refuse(entered_by or row, denied, what)
         return row, decision.level
 
     def _store_of(self, session: str) -> ControlStore:

@@ -15,6 +15,7 @@ _AGENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 # U+061C, U+200E, U+200F: bidi marks. U+202A..202E, U+2066..2069: bidi controls. U+2028, U+2029: separators.
 _DECEIVING = re.compile("[\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_SENT_TAGS_MAX = 20_000
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -47,7 +48,10 @@ def check_content(content: object, limits: Limits, argument: str = "content") ->
 
 def check_tags(tags: object, limits: Limits, argument: str = "tags") -> tuple[str, ...]:
     """Tags in NFC, trimmed, distinct, in code-point order; one string, or a JSON list in a string, counts as a list."""
-    items = [item.strip() if isinstance(item, str) else item for item in _items(tags, argument)]
+    sent = _items(tags, argument)
+    if len(sent) > _SENT_TAGS_MAX:  # before any of them is looked at
+        raise _too_much(argument, "tags", limits.tags_max, len(sent))
+    items = [item.strip() if isinstance(item, str) else item for item in sent]
     distinct = {_label(argument, item, limits.tag_chars_max) for item in items if item != ""}
     if len(distinct) > limits.tags_max:
         raise _too_much(argument, "tags", limits.tags_max, len(distinct))

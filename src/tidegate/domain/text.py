@@ -15,6 +15,9 @@ from tidegate.domain.segment import Kind, Piece, fold, pieces
 ANALYSIS_VERSION = 2
 """Stored with each index. An index of another version is rebuilt."""
 
+INDEXED_CHARS_MAX = 65_536
+"""Of a longer content the first so many characters are searched: the cost of a save is bounded."""
+
 QUERY_CHARS_MAX = 4_096
 QUERY_WORDS_MAX = 64
 """Of a longer query the first so many characters and distinct words count."""
@@ -67,6 +70,7 @@ def analyse(key: str, tags: Sequence[str], content: str) -> Columns:
 
     What stands before a first colon labels the rest and is entered twice, so that it weighs more.
     """
+    content = content[:INDEXED_CHARS_MAX]
     label = _LABEL.match(content)
     content_pieces = pieces(content) + (pieces(label[0]) if label else [])
     found = (pieces(key), [piece for tag in tags for piece in pieces(tag)], content_pieces)

@@ -65,10 +65,7 @@ class Reading(ABC):
 
     @abstractmethod
     def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
-        """Indexed words from `first` on that come before `below`, in code-point order, at most `limit`.
-
-        Words of memories that live no more may be among them: ask `frequencies` before they count for anything (P8).
-        """
+        """Words of live memories from `first` on that come before `below`, in code-point order, at most `limit`."""
 
     @abstractmethod
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:

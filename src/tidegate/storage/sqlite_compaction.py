@@ -68,7 +68,6 @@ def _compact(connection: Connection) -> bool:
     try:
         _scrub(connection)
         _merge_index(connection)
-        _forget_words(connection)
         return _rewrite(connection)
     except DriverError as error:
         if is_busy(error):
@@ -79,12 +78,6 @@ def _compact(connection: Connection) -> bool:
 def _scrub(connection: Connection) -> None:
     """Whatever is freed from here on is overwritten with zeros, in memory and so in the file."""
     connection.pragma("secure_delete", "ON")
-
-
-def _forget_words(connection: Connection) -> None:
-    """The vocabulary keeps a word after the last memory with it went; the merged index does not."""
-    connection.execute("CREATE VIRTUAL TABLE temp.indexed USING fts5vocab(main, terms, 'row')")
-    connection.execute("DELETE FROM vocabulary WHERE word NOT IN (SELECT term FROM temp.indexed)")
 
 
 def _merge_index(connection: Connection) -> None:

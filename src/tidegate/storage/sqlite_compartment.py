@@ -12,7 +12,7 @@ from tidegate.domain.audit import Action, Entry, Event, chain
 from tidegate.domain.rank import COLUMN_WEIGHTS, FREQUENCY_MAX, Match, Statistics
 from tidegate.domain.record import Draft, Kind, Origin, Record
 from tidegate.domain.spelling import is_word
-from tidegate.domain.text import ANALYSIS_VERSION, Columns
+from tidegate.domain.text import ANALYSIS_VERSION, Columns, analyse
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Candidate, Compartment
@@ -69,7 +69,7 @@ UPDATE records SET version = ?, content = ?, tags = ?, origin = ?, nonce = ?, cr
                    deleted_at = NULL, key_terms = ?, tags_terms = ?, content_terms = ? WHERE id = ?
 """
 _FIND = """
-SELECT id, level, deleted_at, tags, key_terms, tags_terms, content_terms FROM records
+SELECT id, level, deleted_at, content, tags, key_terms, tags_terms, content_terms FROM records
 WHERE kind = ? AND key = ?
 """
 _TOUCH = "UPDATE records SET updated_at = ? WHERE kind = ? AND key = ?"
@@ -80,6 +80,8 @@ _INSERT_TERMS = "INSERT INTO terms (rowid, key, tags, content) VALUES (?, ?, ?, 
 _IS_INDEXED = "SELECT 1 FROM terms_docsize WHERE id = ?"
 _DELETE_TERMS = "DELETE FROM terms WHERE rowid = ?"
 _APPEND = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_HELD = "SELECT 1 FROM terms WHERE terms MATCH ? LIMIT 1"
+_UNLEARN = "DELETE FROM vocabulary WHERE word = ?"
 _LEARN = "INSERT OR IGNORE INTO vocabulary VALUES (?)"
 _ADD_STATISTICS = """
 UPDATE statistics SET documents = documents + ?, key_terms = key_terms + ?, tags_terms = tags_terms + ?,
@@ -241,13 +243,13 @@ class SqliteCompartment(Compartment):
         found = self._db.execute(_FIND, (kind, key)).fetchone()
         if found is None:
             return None
-        row, level, deleted_at, tags, *lengths = found
+        row, level, deleted_at, content, tags, *lengths = found
         if level != self._label:  # P17: never written over, never read
             raise StorageError("key: holds data of an unknown level; run `tidegate doctor`")
         if deleted_at is None:
             self._db.executemany(_UNTAG, [(kind, tag, key) for tag in json.loads(tags)])
             if kind is Kind.MEMORY and self._db.execute(_IS_INDEXED, (row,)).fetchone():  # not so while it is rebuilt
-                self._unindex(row, lengths)
+                self._unindex(row, analyse(key, json.loads(tags), content), lengths)
         return int(row)
 
     def _analysis(self) -> int:
@@ -261,8 +263,11 @@ class SqliteCompartment(Compartment):
         self._db.executemany(_LEARN, _words(columns))
         self._db.execute(_ADD_STATISTICS, (1, *lengths))
 
-    def _unindex(self, row: int, lengths: Sequence[int]) -> None:
+    def _unindex(self, row: int, columns: Columns, lengths: Sequence[int]) -> None:
         self._db.execute(_DELETE_TERMS, (row,))
+        # P8: a word that no living memory holds is nobody's spelling. The index holds no text, so it is made again.
+        held = ((word, self._db.execute(_HELD, (_quoted(word),)).fetchone()) for (word,) in _words(columns))
+        self._db.executemany(_UNLEARN, [(word,) for word, found in held if found is None])
         self._db.execute(_ADD_STATISTICS, (-1, *(-length for length in lengths)))
 
     def _record(self, kind: Kind, row: Row) -> Record:

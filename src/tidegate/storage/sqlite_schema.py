@@ -9,7 +9,7 @@ COMPARTMENT_VERSION = 2
 CONTROL_VERSION = 1
 
 _VOCABULARY = """\
-CREATE TABLE vocabulary (            -- words of the index, for spelling; of memories that live no more, until a purge
+CREATE TABLE vocabulary (            -- words of the index, for spelling
     word TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 """
