@@ -8,6 +8,9 @@ import pytest
 from tests.wakeups.scene import AGENT, CONFIDENTIAL, INTERNAL, NOON, PUBLIC, RESTRICTED, Scene, calling, says
 
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
+from tidegate.core import jobs as core_jobs
+from tidegate.core import runs as core_runs
+from tidegate.core import tidying as core_tidying
 from tidegate.domain.job import back_off, group_of, name_of, read_plan, risen_group
 from tidegate.domain.record import Draft, Kind, Origin
 from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError
@@ -338,3 +341,58 @@ def test_the_run_record_of_a_run_is_kept_in_full_up_to_a_bound(scene: Scene) -> 
     scene.tick()
     text = scene.runs()[0].text
     assert text.endswith("[cut: the first 100000 characters of 180000]")
+
+
+# What can only go wrong by accident
+
+
+def test_whatever_number_of_them_there_is_none_is_left_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (core_jobs, core_runs, core_tidying):
+        monkeypatch.setattr(module, "_BATCH", 2)
+    for number in range(5):
+        scene.add(f"job {number}")
+    for _ in range(5):
+        scene.clock.pass_(hours=1)
+        assert scene.tick() == 5
+    assert len(scene.session().jobs.list()) == 5
+    assert scene.states("job 3") == ["done"] * 5 + ["waiting"]
+    assert scene.store.tidy_runs(AGENT, PUBLIC) == 0
+    assert scene.store.tidy_runs("nobody", PUBLIC) == 0
+
+
+def test_a_second_attempt_at_a_job_that_is_gone_is_not_made(scene: Scene) -> None:
+    scene.add()
+    scene.clock.pass_(hours=1)
+    killed, other = scene.worker(), scene.worker()
+    assert killed._next() is not None
+    scene.session().jobs.delete("job")
+    other.tick()
+    scene.clock.pass_(seconds=61)
+    assert (other.tick(), scene.states()) == (0, ["interrupted"])
+
+
+def test_what_has_changed_since_it_was_seen_is_left_as_it_is(scene: Scene) -> None:
+    scene.add()
+    runs = scene.worker()._host.runs
+    (seen,) = runs.open()
+    assert runs.move(seen, NOON) is not None
+    runs.drop(seen)
+    assert runs.move(seen, NOON) is None
+    assert runs.close(seen, seen.run) is None
+    assert [ticket.run.due_at for ticket in runs.open()] == [NOON]
+
+
+def test_of_one_group_only_one_run_is_begun(scene: Scene) -> None:
+    runs = scene.worker()._host.runs
+    assert runs.begin("trigger", NOON) is not None
+    assert runs.begin("trigger", NOON) is None
+
+
+def test_a_job_whose_next_run_was_lost_gets_another(scene: Scene) -> None:
+    scene.add()
+    runs = scene.worker()._host.runs
+    (lost,) = runs.open()
+    scene.session().jobs.post("job")
+    runs.drop(lost)
+    scene.tick()
+    assert scene.states() == ["done", "waiting"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -156,6 +157,7 @@ def test_one_time_is_in_the_zone_unless_it_says_where(text: str, zone: str, at: 
         ("2026-13-01T09:00", "is no time"),
         ("0001-01-01T00:00", "is no time"),
         ("@reboot", "must be five fields"),
+        ("0 0 */31 2 MON#5", "names no day that ever comes"),
         (None, "must be five fields"),
         (5, "must be five fields"),
     ],
@@ -219,3 +221,9 @@ def test_nothing_is_due_in_the_quiet_hours_and_then_at_their_end() -> None:
         "2026-10-25T07:30:00+01:00",
         "2026-10-25T08:00:00+01:00",
     ]
+
+
+def test_without_the_calendar_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+    with pytest.raises(InvalidArgument, match=r"pip install 'tidegate\[agent\]'"):
+        read_schedule("0 9 * * *", "UTC")

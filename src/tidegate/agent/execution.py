@@ -171,8 +171,8 @@ class Execution:
         reason = "it read something above this level, and went on there"
         self._host.runs.close(self._ticket, replace(run, state=State.RISEN, ended_at=at, reason=reason))
         self._host = self._shop.host(self._host.agent, level)
-        arrived = self._host.runs.arrive(run, self._level, at_least=level)
-        self._level, self._ticket = level, arrived or self._ticket
+        self._ticket = self._host.runs.arrive(run, self._level)
+        self._level = level
 
     def _conclude(self, task: asyncio.Task[Outcome], reason: State | None) -> None:
         match reason:

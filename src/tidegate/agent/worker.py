@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 POLL_SECONDS = 5.0
 """How soon it is noticed what others have written into the store."""
 
+_TIDY_TICKS = 500
+
 
 class Worker:
     """The worker of one agent at one level, in one process."""
@@ -34,6 +36,7 @@ class Worker:
         self._running: list[Execution] = []
         self._watched: dict[str, tuple[tuple[int, datetime], float]] = {}
         self._complained: set[str] = set()
+        self._ticks = 0
         self._stopping = threading.Event()
 
     def work(self) -> None:
@@ -72,7 +75,8 @@ class Worker:
             self._deliver()
         self._running = [each for each in self._running if not each.over.is_set()]
         self._deliver()
-        if done:
+        self._ticks += 1
+        if done or self._ticks % _TIDY_TICKS == 0:  # what has risen to here is no run of ours
             self._shop.store.tidy_runs(self._agent, self._level)
         return done
 

@@ -126,8 +126,7 @@ def _create(view: WritableView, act: Act, name: str, plan: Plan, origin: Origin)
             records.hide(view, act, each.record)
         runs.put(view, act, Run(group=group, number=runs.next_number(view.own, group), due_at=due))
     records.save(view, act, Item(Kind.JOB, name, write_plan(plan), (), origin))
-    record = view.own.read(Kind.JOB, name)
-    made = [] if record is None else [record]
+    made = records.variants((view.own,), Kind.JOB, name)
     return Answer(_job(view.own, made[0]), made)
 
 

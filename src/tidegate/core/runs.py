@@ -14,6 +14,7 @@ from functools import partial
 from tidegate.core import records
 from tidegate.core.gate import Act, Answer, Gate, Seat
 from tidegate.core.records import Item
+from tidegate.domain.catchup import following
 from tidegate.domain.job import (
     OPEN,
     UNDELIVERED,
@@ -103,12 +104,9 @@ class SessionRuns:
         """
         return self._gate.write(self._seat, "runs", partial(_close, ticket=ticket, closed=closed, again=again))
 
-    def arrive(self, run: Run, below: Level, *, at_least: Level) -> Ticket | None:
-        """A run that started at a lower level, as it goes on at this one. None: the session is not there.
-
-        at_least: where it must be. Raises: Refused, StorageError.
-        """
-        return self._gate.write(self._seat, "runs", partial(_arrive, run=run, below=below, at_least=at_least))
+    def arrive(self, run: Run, below: Level) -> Ticket:
+        """A run that started at a lower level, as it goes on at this one. Raises: Refused, StorageError."""
+        return self._gate.write(self._seat, "runs", partial(_arrive, run=run, below=below))
 
     def note(self, ticket: Ticket, noted: Run) -> Ticket | None:
         """The same run, with something noted of its result's way. Raises: Refused, StorageError."""
@@ -172,10 +170,7 @@ def read(record: Record) -> Run:
 def put(view: WritableView, act: Act, run: Run) -> Ticket:
     """The run as it is now stored."""
     records.save(view, act, Item(Kind.RUN, run.key, write_run(run), run.tags, Origin.AGENT))
-    stored = view.own.read(Kind.RUN, run.key)
-    if stored is None:
-        raise StorageError("a job cannot be read; run `tidegate doctor`")
-    return Ticket(run, stored)
+    return Ticket(run, records.variants((view.own,), Kind.RUN, run.key)[0])
 
 
 def _listed(compartment: Reading, group: str) -> Iterator[Record]:
@@ -279,9 +274,7 @@ def _close(view: WritableView, act: Act, ticket: Ticket, closed: Run, again: boo
     return Answer(done, ())
 
 
-def _arrive(view: WritableView, act: Act, run: Run, below: Level, at_least: Level) -> Answer[Ticket | None]:
-    if view.own.level < at_least:
-        return Answer(None, ())
+def _arrive(view: WritableView, act: Act, run: Run, below: Level) -> Answer[Ticket]:
     group = risen_group(run.group, below)
     return Answer(put(view, act, replace(run, group=group, number=next_number(view.own, group))), ())
 
@@ -292,10 +285,13 @@ def _untouched(view: WritableView, ticket: Ticket) -> bool:
 
 
 def _retire(view: WritableView, act: Act, group: str) -> None:
-    """A job that was for one time is over when that has passed."""
+    """A job of which nothing waits any more is over; unless it has more times, whatever has become of its next run."""
     record = view.own.read(Kind.JOB, name_of(group)) if group == group_of(name_of(group)) else None
     if record is None or not record.live or any(each.run.group == group for each in _opened(view.own)):
         return
     plan = read_plan(record.content)
-    if read_schedule(plan.schedule, plan.timezone).next_after(act.at) is None:
+    due = following(read_schedule(plan.schedule, plan.timezone), act.at, had_dues(view.own, group))
+    if due is None:
         records.hide(view, act, record)
+    else:
+        put(view, act, Run(group=group, number=next_number(view.own, group), due_at=due))

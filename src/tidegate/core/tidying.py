@@ -37,21 +37,19 @@ class Tidying:
 
     def _remove(self, archive: Archive, record: Record, *, whole: bool) -> int:
         """In one transaction: the versions that were replaced, or all of them."""
-        if record.version == 1 and not whole:
+        versions = archive.versions(Kind.RUN, record.key)
+        doomed = versions if whole else versions[1:]
+        if not doomed:
             return 0
         with archive.transaction():
             now = self._clock()
             if whole:
                 archive.bury(Kind.RUN, record.key, now)  # only what is dead can be removed
-            removed = [
-                (version, archive.remove(VersionId(Kind.RUN, record.key, version.version)))
-                for version in archive.versions(Kind.RUN, record.key)
-            ]
-            for version, gone in removed:
-                if gone is not None:
-                    commitment = commit(version.nonce, version.key, version.content, version.tags)
-                    archive.append(Event(now, "", Action.PURGE, f"version {version.version}", commitment))
-        return sum(gone is not None for _, gone in removed)
+            for version in doomed:
+                archive.remove(VersionId(Kind.RUN, record.key, version.version))
+                commitment = commit(version.nonce, version.key, version.content, version.tags)
+                archive.append(Event(now, "", Action.PURGE, f"version {version.version}", commitment))
+        return len(doomed)
 
 
 def _runs(archive: Archive) -> Iterator[Record]:

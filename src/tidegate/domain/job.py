@@ -124,7 +124,8 @@ class Run:
     def tags(self) -> tuple[str, ...]:
         """What its record can be found and known by, without its text."""
         state = (OPEN,) if self.open else (UNDELIVERED,) if self.handing is Handing.PENDING else ()
-        had = () if self.queued or self.state in (State.WAITING, State.MISSED) else (f"{_HAD}{write_time(self.due_at)}",)
+        spent = not self.queued and self.state not in (State.WAITING, State.MISSED)
+        had = (f"{_HAD}{write_time(self.due_at)}",) if spent else ()
         named = () if self.event_id is None else (f"{_EVENT}{self.event_id}",)
         return tuple(sorted((*state, *had, *named)))
 

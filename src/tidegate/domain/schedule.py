@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from itertools import islice
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
@@ -153,19 +152,6 @@ def dues(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datet
     while due is not None and due <= until:
         yield due
         due = schedule.next_after(due)
-
-
-def latest(schedule: Schedule, after: datetime, until: datetime) -> datetime | None:
-    """The last of `dues`."""
-    last = None
-    for last in dues(schedule, after, until):  # noqa: B007
-        pass
-    return last
-
-
-def count(schedule: Schedule, after: datetime, until: datetime, most: int) -> int:
-    """How many `dues` there are, counted up to `most`."""
-    return sum(1 for _ in islice(dues(schedule, after, until), most))
 
 
 def _moment(text: str, zone: ZoneInfo) -> datetime:
