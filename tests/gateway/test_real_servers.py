@@ -65,7 +65,8 @@ def modules() -> Path:
         wanted = lock.read()
         if not stamp.exists() or stamp.read_text() != wanted:
             command = [str(NODE), str(NODE_ROOT / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"), "ci"]
-            subprocess.run(command, cwd=NPM, check=True, capture_output=True, timeout=300)
+            trusting = {**os.environ, "NODE_OPTIONS": "--use-system-ca"}  # as pip does; node has a list of its own
+            subprocess.run(command, cwd=NPM, env=trusting, check=True, capture_output=True, timeout=300)
             stamp.write_text(wanted)
     return NPM / "node_modules" / "@modelcontextprotocol"
 
