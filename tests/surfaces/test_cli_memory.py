@@ -274,3 +274,19 @@ def test_a_search_that_ended_early_says_so(cli: Run, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Session, "call_tool", lambda *_: {"query": "q", "results": [], "complete": False})
     assert "ended early" in cli("search", "q").err
+
+
+def test_explain_shows_the_terms_and_each_score_by_its_parts(cli: Run) -> None:
+    cli("save", "tea", "green tea before the launch")
+    shown = cli("search", "launhc", "--explain")
+    assert shown.exit_code == 0
+    assert shown.stdout.splitlines()[:2] == ["launhc: launch", "looked up: launch"]
+    explained = json.loads(cli("search", "launhc of greens", "--explain", "--json").stdout)
+    (hit,) = explained["results"]
+    (parts,) = explained["explanation"]["parts"]
+    assert hit["score"] == parts["score"]
+    assert abs(parts["score"] - sum(parts[name] for name in ("bm25", "common", "parts", "company"))) < 1e-5
+
+
+def test_explain_says_when_nothing_was_looked_up(cli: Run) -> None:
+    assert "looked up: nothing" in cli("search", "quartz", "--explain").stdout

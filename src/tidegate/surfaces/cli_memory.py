@@ -11,6 +11,7 @@ import click
 from tidegate.errors import InvalidArgument
 from tidegate.surfaces import output
 from tidegate.surfaces.cli_common import Command, open_session, remark, show
+from tidegate.tools import results
 
 _KEY = "The memory's name, exactly."
 
@@ -48,12 +49,20 @@ def get(key: str) -> int:
 
 @click.command(
     cls=Command,
-    examples=('tidegate search "what is the user called?"', "tidegate search launch -n 3 --level CONFIDENTIAL"),
+    examples=(
+        'tidegate search "what is the user called?"',
+        "tidegate search launch -n 3 --level CONFIDENTIAL",
+        "tidegate search launhc --explain",
+    ),
 )
 @click.argument("query", help="Plain words, in any order and language; nothing in them is syntax.")
 @click.option("-n", "--max-results", type=int, metavar="N", help="At most so many, 1 to 100. [default: 10]")
-def search(query: str, max_results: int | None) -> None:
+@click.option("--explain", is_flag=True, help="Show the terms the query became, and each score by its parts.")
+def search(query: str, max_results: int | None, *, explain: bool) -> None:
     """Find memories, best match first. Finding none is no error."""
+    if explain:
+        _explain(query, max_results)
+        return
     result = _call("memory_search", lambda result: _short(result["results"]), query=query, max_results=max_results)
     if not result["results"]:
         remark("nothing found")
@@ -89,6 +98,12 @@ def _call(tool: str, lines: Callable[[dict[str, Any]], Iterable[str]], **argumen
         result = session.call_tool(tool, arguments)
     show(result, lines(result))
     return result
+
+
+def _explain(query: str, max_results: int | None) -> None:
+    with open_session() as session:
+        explanation = session.memory.explain(query, max_results=max_results)
+    show(results.explained(query, explanation), output.explained(explanation))
 
 
 def _found(result: dict[str, Any]) -> Iterable[str]:

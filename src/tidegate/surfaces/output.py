@@ -7,7 +7,10 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidegate.domain.memory import Explanation
 
 # C0 and C1 controls, bidi marks and controls, line and paragraph separators, annotations, U+FEFF, surrogates; and what
 # takes no room, so that text could be smuggled past the eye to a model: soft hyphens, zero-width spaces, fillers,
@@ -84,6 +87,19 @@ def short(result: Mapping[str, Any]) -> Iterator[str]:
     if result["tags"]:
         yield f"  tags: {tags_line(result['tags'])}"
     yield f"  {escape(result['content'])}{' …' if result.get('truncated') else ''}"
+
+
+def explained(explanation: Explanation) -> Iterator[str]:
+    """The terms of a search, and each hit with its score by parts."""
+    for word, terms in explanation.words.items():
+        yield f"{escape(word)}: {escape(' '.join(terms))}"
+    yield f"looked up: {escape(' '.join(explanation.looked_up)) or 'nothing'}"
+    if explanation.common:
+        common = ", ".join(" ".join(terms) for terms in explanation.common)
+        yield f"too common to look up, sought in the newest memories: {escape(common)}"
+    for hit, parts in zip(explanation.found.hits, explanation.parts, strict=True):
+        yield f"{escape(hit.key)} [{hit.classification}] {parts.score}"
+        yield f"    bm25 {parts.bm25} + common {parts.common} + parts {parts.parts} + company {parts.company}"
 
 
 def deleted(result: Mapping[str, Any]) -> Iterator[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved
+from tidegate.domain.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
 
 
 def saved(value: Saved) -> dict[str, Any]:
@@ -40,6 +41,17 @@ def found(key: str, memory: Memory | None) -> dict[str, Any]:
 def searched(query: str, hits: Hits) -> dict[str, Any]:
     """What a search answers."""
     return {"query": query, "results": [_hit(hit) for hit in hits.hits], "complete": hits.complete}
+
+
+def explained(query: str, explanation: Explanation) -> dict[str, Any]:
+    """What a search answers, with how it came about: for the owner, not a tool's result."""
+    how = {
+        "words": {word: list(terms) for word, terms in explanation.words.items()},
+        "looked_up": list(explanation.looked_up),
+        "common": [list(terms) for terms in explanation.common],
+        "parts": [asdict(parts) for parts in explanation.parts],
+    }
+    return {**searched(query, explanation.found), "explanation": how}
 
 
 def listed(page: Page) -> dict[str, Any]:
