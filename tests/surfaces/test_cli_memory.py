@@ -277,11 +277,11 @@ def test_a_search_that_ended_early_says_so(cli: Run, monkeypatch: pytest.MonkeyP
 
 
 def test_explain_shows_the_terms_and_each_score_by_its_parts(cli: Run) -> None:
-    cli("save", "tea", "green tea before the launch")
+    saved(cli, "tea", "green tea before the launch")
     shown = cli("search", "launhc", "--explain")
-    assert shown.exit_code == 0
-    assert shown.stdout.splitlines()[:2] == ["launhc: launch", "looked up: launch"]
-    explained = json.loads(cli("search", "launhc of greens", "--explain", "--json").stdout)
+    assert shown.code == 0
+    assert shown.out.splitlines()[:2] == ["launhc: launch", "looked up: launch"]
+    explained = cli("search", "launhc of greens", "--explain", "--json").json
     (hit,) = explained["results"]
     (parts,) = explained["explanation"]["parts"]
     assert hit["score"] == parts["score"]
@@ -289,4 +289,4 @@ def test_explain_shows_the_terms_and_each_score_by_its_parts(cli: Run) -> None:
 
 
 def test_explain_says_when_nothing_was_looked_up(cli: Run) -> None:
-    assert "looked up: nothing" in cli("search", "quartz", "--explain").stdout
+    assert "looked up: nothing" in cli("search", "quartz", "--explain").out
