@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import PROCESS_SECONDS_MAX, Ran, Run
+from tests.gateway.conftest import HOSTILE
 from tests.surfaces.mcp_peer import ServerProcess
 
 SCRIPT = [
@@ -59,6 +60,14 @@ SCRIPT = [
                 ]
             },
             {"say": "I will."},
+        ],
+    },
+    {
+        "when": r"read the mail",
+        "steps": [
+            {"calls": [{"name": "hostile__echo", "arguments": {"text": "mail-canary"}}]},
+            {"calls": [{"name": "memory_save", "arguments": {"key": "mail", "content": "{result}"}}]},
+            {"say": "In the mail: mail-canary"},
         ],
     },
     {"when": r"", "steps": [{"say": "merger-canary"}]},
@@ -229,3 +238,29 @@ def test_beside_the_mcp_server_on_one_home_each_sees_what_the_other_saved(proces
         found = server.call("memory_get", key="watered")
         assert found["content"] == "I watered it, since: The plant is thirsty."
         server.end()
+
+
+@pytest.mark.usefixtures("script")
+def test_l16_a_job_that_reads_mail_by_a_foreign_server_leaves_its_level_with_it(process: Run, home: Path) -> None:
+    """A real server, classified CONFIDENTIAL: whatever comes of it is there, and below it only says that it rose."""
+    command = json.dumps([sys.executable, "-IS", str(HOSTILE), "behaves"])
+    with (home / "config.toml").open("a") as file:
+        file.write(f'[servers.hostile]\ncommand = {command}\nsource = "CONFIDENTIAL"\nsink = "CONFIDENTIAL"\n')
+    assert process("tools", "trust", "hostile", "--yes").code == 0
+    assert process("cron", "add", "mail", "@yearly", "Please read the mail.").code == 0
+    assert process("cron", "run-now", "mail").code == 0
+    ran = process("run", "--once")
+    assert (ran.code, ran.err) == (0, "tidegate run: 1 run\n")
+    low = [
+        json.loads(line)
+        for line in process("cron", "history", "mail", "--level", "INTERNAL", "--json").out.splitlines()
+    ]
+    assert [(run["state"], run["text"]) for run in low] == [("waiting", ""), ("risen", "")]
+    told = process("cron", "history", "mail").out
+    assert "CONFIDENTIAL  done" in told
+    assert "  | In the mail: mail-canary" in told
+    assert "pending to diary: held back" in told
+    saved = process("get", "mail", "--level", "CONFIDENTIAL", "--json").json
+    assert (saved["classification"], saved["origin"]) == ("CONFIDENTIAL", "tool")
+    holding = {path.name for path in home.rglob("*") if path.is_file() and b"mail-canary" in path.read_bytes()}
+    assert holding <= {"confidential.db", "confidential.db-wal"}

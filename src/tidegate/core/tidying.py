@@ -37,12 +37,10 @@ class Tidying:
 
     def _remove(self, archive: Archive, record: Record, *, whole: bool) -> int:
         """In one transaction: the versions that were replaced, or all of them."""
-        versions = archive.versions(Kind.RUN, record.key)
-        doomed = versions if whole else versions[1:]
-        if not doomed:
+        if not _doomed(archive, record.key, whole=whole):
             return 0
         with archive.transaction():
-            now = self._clock()
+            now, doomed = self._clock(), _doomed(archive, record.key, whole=whole)  # again: others tidy as well
             if whole:
                 archive.bury(Kind.RUN, record.key, now)  # only what is dead can be removed
             for version in doomed:
@@ -50,6 +48,11 @@ class Tidying:
                 commitment = commit(version.nonce, version.key, version.content, version.tags)
                 archive.append(Event(now, "", Action.PURGE, f"version {version.version}", commitment))
         return len(doomed)
+
+
+def _doomed(archive: Archive, key: str, *, whole: bool) -> list[Record]:
+    versions = archive.versions(Kind.RUN, key)
+    return versions if whole else versions[1:]
 
 
 def _runs(archive: Archive) -> Iterator[Record]:
