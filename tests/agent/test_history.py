@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.agent.scene import AGENT, CONFIDENTIAL, INTERNAL, PUBLIC, Played, Recorded, Scene, Screen, calling, script
 
 from tidegate.agent import compaction, history, turns
 from tidegate.agent.history import Kept
+from tidegate.agent.loop import Ended
 from tidegate.agent.prompt import ModelError, Trouble
 from tidegate.agent.turns import Asked, Call, Replied, Returned, Summed, Turn
 from tidegate.domain.record import Origin
@@ -253,3 +255,21 @@ def test_a_request_to_sum_up_says_who_said_and_did_what() -> None:
     assert lines[2] == {"assistant": "a", "calls": [{"tool": "memory_get", "arguments": '{"key": "k"}'}]}
     assert lines[3]["tool"] == "memory_get"
     assert "the first 1000 of 5000" in lines[3]["result"]
+
+
+def test_what_is_above_the_models_clearance_is_not_summed_up_by_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(scene)
+    scene.settings = replace(scene.settings, model_clearance=PUBLIC)
+    recorded = Recorded(Played("summary", "answer"))
+    split = compaction.split
+
+    def raised_meanwhile(*given: Any) -> Any:
+        scene.store.session(AGENT, "main").raise_taint(CONFIDENTIAL)
+        return split(*given)
+
+    monkeypatch.setattr(compaction, "split", raised_meanwhile)
+    for _ in range(2):  # raised while it was read, and raised before
+        assert scene.say("and now?", recorded).ended is Ended.WITHHELD
+    assert recorded.prompts == []

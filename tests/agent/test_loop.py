@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -533,3 +534,29 @@ def test_a_session_that_ends_while_a_tool_runs_tells_its_model_nothing_more(scen
     with pytest.raises(Refused, match="ended"):
         asyncio.run(agent.answer("go", screen))
     assert len(recorded.prompts) == 1
+
+
+def test_an_answer_is_not_over_before_what_was_shown_is_stored(scene: Scene) -> None:
+    agent = scene.agent(script("one two"))
+    add, adding, may_end = agent.history.add, threading.Event(), threading.Event()
+    stored: list[object] = []
+
+    def slowly(turn: Any, origin: Any) -> None:
+        if isinstance(turn, Replied):
+            adding.set()
+            may_end.wait(10)
+        add(turn, origin)
+        stored.append(turn)
+
+    object.__setattr__(agent.history, "add", slowly)
+
+    async def main() -> list[object]:
+        task = asyncio.ensure_future(agent.answer("go", Screen()))
+        await asyncio.to_thread(adding.wait, 10)
+        task.cancel()
+        asyncio.get_running_loop().call_later(0.05, may_end.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return list(stored)
+
+    assert asyncio.run(main()) == [Asked("go"), Replied("one two")]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from tidegate.core.store import Store
 from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
 from tidegate.errors import StorageError
+from tidegate.storage.base import SessionRow
 from tidegate.storage.inmemory import InMemoryProvider
 from tidegate.tools import AGENT_TOOLS
 
@@ -153,6 +156,22 @@ def test_a_reset_that_is_interrupted_can_be_run_again(scene: Scene, monkeypatch:
     assert said(session) == [(1, "one", PUBLIC)]
     scene.store.sessions.reset(session.id)
     assert purged(scene, PUBLIC) == 1
+
+
+def test_what_is_said_while_a_reset_is_under_way_goes_as_well(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = scene.store.session(AGENT, "main")
+    session.conversation.append(["before"])
+    clear = clearing.Clearing.clear
+
+    def cleared(self: clearing.Clearing, rows: Iterable[SessionRow]) -> set[clearing.Place]:
+        places = clear(self, rows)
+        with contextlib.suppress(Refused):  # the second time it has ended
+            session.conversation.append(["meanwhile"])
+        return places
+
+    monkeypatch.setattr(clearing.Clearing, "clear", cleared)
+    scene.store.sessions.reset(session.id)
+    assert purged(scene, PUBLIC) == 2
 
 
 def test_a_reset_of_a_session_of_an_agent_without_compartments_makes_nothing_up() -> None:

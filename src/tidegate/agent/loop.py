@@ -256,6 +256,7 @@ class _Answering:
         older, newer = compaction.split(self._kept, limit)
         if not older:
             return
+        self._check_telling()  # again: what was read is as high as the taint is now
         try:
             silent = Outlet(self._session, Silent())
             reply = await self._asking.ask(compaction.request(older, limit, agent.ids), silent)
