@@ -13,7 +13,7 @@ from tests.conftest import Ran, Run
 from tests.gateway.conftest import HOSTILE
 
 from tidegate.gateway.pins import Pins
-from tidegate.surfaces import cli_tools
+from tidegate.surfaces import cli_common
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_trust_asks_at_a_terminal(
         return answer
 
     monkeypatch.setattr("click.confirm", agree)
-    monkeypatch.setattr(cli_tools, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(cli_common, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     assert cli("tools", "trust", "hostile").code == code
     assert asked == ["Trust the tools of hostile as they are now?"]
     assert bool(Pins(configured).of("hostile")) is answer

@@ -218,9 +218,7 @@ def test_a_restore_at_a_terminal_does_what_was_answered(
     cli("backup", path)
     asked: list[str] = []
     monkeypatch.setattr("click.confirm", lambda text, **_: asked.append(text) or answer)
-    monkeypatch.setattr(
-        "tidegate.surfaces.cli_transfer.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
-    )
+    monkeypatch.setattr("tidegate.surfaces.cli_common.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     ran = cli("restore-backup", path, *other)
     assert (ran.code, asked) == (code, ["Restore into agent assistant?"])
     assert (tmp_path / "other").exists() is answer

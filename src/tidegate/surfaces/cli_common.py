@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,15 +55,47 @@ def open_session() -> Iterator[Session]:
     from tidegate.domain.record import Origin
 
     chosen = options()
-    if chosen.session is not None and chosen.level is not None:
-        raise InvalidArgument(
-            "level: a session has its own level; give --level or --session, not both", argument="level"
-        )
+    refuse_both()
     with open_store() as store:
         if chosen.session is not None:
             yield store.resume(chosen.agent, chosen.session, origin=Origin.OWNER)
         else:
             yield store.session(chosen.agent, level=chosen.level or Level.PUBLIC, origin=Origin.OWNER)
+
+
+@contextmanager
+def open_at_level() -> Iterator[tuple[Store, Level, str]]:
+    """The store, and where its owner acts: at --level or at the session's; and that session's id, "" for none."""
+    chosen = options()
+    refuse_both()
+    with open_store() as store:
+        if chosen.session is None:
+            yield store, chosen.level or Level.PUBLIC, ""
+        else:
+            row = store.sessions.find(chosen.agent, chosen.session)
+            yield store, row.taint, row.id
+
+
+def refuse_both() -> None:
+    """Nothing, unless both --level and --session were given."""
+    if None not in (options().session, options().level):
+        raise InvalidArgument(
+            "level: a session has its own level; give --level or --session, not both", argument="level"
+        )
+
+
+def refuse_options(*names: str) -> None:
+    """Nothing, unless one of these common options was given: it would have no effect here."""
+    for name in names:
+        if getattr(options(), name) is not None:
+            raise InvalidArgument(f"{name}: this command has no use for --{name}", argument=name)
+
+
+def agreed(question: str, *, unasked: str) -> bool:
+    """Whether the owner, asked at the terminal, says yes. unasked: the error where there is no terminal."""
+    if not sys.stdin.isatty():
+        raise InvalidArgument(f"yes: {unasked}", argument="yes")
+    return click.confirm(question, err=True)
 
 
 def show(result: Mapping[str, Any], lines: Iterable[str]) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.surfaces import output
-from tidegate.surfaces.cli_common import Command, options, remark, show
-from tidegate.surfaces.cli_owner import refuse_options
+from tidegate.surfaces.cli_common import Command, options, refuse_options, remark, show
 
 if TYPE_CHECKING:
     from tidegate.domain.finding import Finding

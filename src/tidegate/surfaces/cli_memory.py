@@ -90,9 +90,6 @@ def delete(key: str) -> None:
     _call("memory_delete", output.deleted, key=key)
 
 
-COMMANDS = (save, get, search, list_, delete)
-
-
 def _call(tool: str, lines: Callable[[dict[str, Any]], Iterable[str]], **arguments: object) -> dict[str, Any]:
     with open_session() as session:
         result = session.call_tool(tool, arguments)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.domain.moment import write_time
-from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.surfaces import output
-from tidegate.surfaces.cli_common import LEVEL, Command, Group, open_store, options, remark, show
+from tidegate.surfaces.cli_common import (
+    LEVEL,
+    Command,
+    Group,
+    agreed,
+    open_at_level,
+    open_store,
+    options,
+    refuse_options,
+    remark,
+    show,
+)
 
 if TYPE_CHECKING:
     from tidegate.core.owner import Erased, Owner
@@ -52,17 +61,8 @@ def restore(key: str, version: int | None) -> None:
 
     It keeps its origin. A deleted memory lives again.
     """
-    chosen = options()
-    if None not in (chosen.session, chosen.level):
-        raise InvalidArgument(
-            "level: a session has its own level; give --level or --session, not both", argument="level"
-        )
-    with open_store() as store:
-        level, session = chosen.level or Level.PUBLIC, ""
-        if chosen.session is not None:
-            row = store.sessions.find(chosen.agent, chosen.session)
-            level, session = row.taint, row.id
-        done = store.owner(chosen.agent).restore(key, level, version=version, session=session)
+    with open_at_level() as (store, level, session):
+        done = _owner(store).restore(key, level, version=version, session=session)
     show(_restored(done), [f"restored {_named(done.key, done.classification)} from version {done.restored_version}"])
 
 
@@ -89,7 +89,7 @@ def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
             _show_relabelled(plan, dry_run=True)
             return 0
         question = f"Show {output.escape(plan.key)}, which is {plan.copied_from}, to {target} sessions?"
-        if plan.lowers and not yes and not agreed(question):
+        if plan.lowers and not yes and not _agreed(question):
             return 1
         _show_relabelled(owner.relabel(key, target, plan.copied_from), dry_run=False)
     return 0
@@ -119,7 +119,7 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
     with open_owner() as owner:
         if not dry_run and not yes:
             count = sum(done.versions for done in owner.purge(older_than, options().level, dry_run=True))
-            if not agreed(f"Remove {count} versions for ever?"):
+            if not _agreed(f"Remove {count} versions for ever?"):
                 return 1
         purged = owner.purge(older_than, options().level, dry_run=dry_run, progress=output.note)
     for done in purged:
@@ -167,14 +167,11 @@ def erase(name: str, dry_run: bool, yes: bool) -> int:
     refuse_options("level", "session")
     with open_store() as store:
         plan = store.owner(name).erase(dry_run=True)
-        if not dry_run and not yes and not agreed(f"Erase {name}, at every level, for ever?"):
+        if not dry_run and not yes and not _agreed(f"Erase {name}, at every level, for ever?"):
             return 1
         erased = plan if dry_run else store.owner(name).erase()
     _show_erased(erased, dry_run=dry_run)
     return 0
-
-
-COMMANDS = (history, restore, relabel, purge, agent, reindex)
 
 
 @contextmanager
@@ -185,21 +182,12 @@ def open_owner() -> Iterator[Owner]:
         yield _owner(store)
 
 
-def refuse_options(*names: str) -> None:
-    """Nothing, unless one of these common options was given: it would have no effect here."""
-    for name in names:
-        if getattr(options(), name) is not None:
-            raise InvalidArgument(f"{name}: this command has no use for --{name}", argument=name)
-
-
-def agreed(question: str) -> bool:
-    """Whether the owner, asked at the terminal, says yes."""
-    if not sys.stdin.isatty():
-        raise InvalidArgument("yes: this cannot be undone; without a terminal it needs --yes", argument="yes")
-    if click.confirm(question, err=True):
-        return True
-    remark("nothing was changed")
-    return False
+def _agreed(question: str) -> bool:
+    """Whether the owner says yes; if not, they are told that nothing was changed."""
+    yes = agreed(question, unasked="this cannot be undone; without a terminal it needs --yes")
+    if not yes:
+        remark("nothing was changed")
+    return yes
 
 
 def _owner(store: Store) -> Owner:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import click
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import LEVEL, Group, open_store, options, remark, show
+from tidegate.surfaces.cli_common import LEVEL, Group, agreed, open_store, options, refuse_options, remark, show
 from tidegate.surfaces.output import escape
 
 if TYPE_CHECKING:
@@ -106,8 +105,7 @@ def reset(name: str | None, dry_run: bool, yes: bool) -> int:
 
 @contextmanager
 def _sessions() -> Iterator[Sessions]:
-    if options().level is not None:
-        raise InvalidArgument("level: this command has no use for --level", argument="level")
+    refuse_options("level")
     with open_store() as store:
         yield store.sessions
 
@@ -130,9 +128,8 @@ def _any(sessions: Sessions, name: str) -> SessionRow:
 
 
 def _agreed(row: SessionRow) -> bool:
-    if not sys.stdin.isatty():
-        raise InvalidArgument("yes: a reset is final; without a terminal it needs --yes", argument="yes")
-    return click.confirm(f"End session {escape(row.name or '')} (taint {row.taint}) for ever?", err=True)
+    question = f"End session {escape(row.name or '')} (taint {row.taint}) for ever?"
+    return agreed(question, unasked="a reset is final; without a terminal it needs --yes")
 
 
 def _show(row: SessionRow, *, dry_run: bool = False) -> None:

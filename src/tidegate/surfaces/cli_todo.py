@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import Command, open_store, options, show
+from tidegate.surfaces.cli_common import Command, open_store, options, refuse_both, show
 from tidegate.surfaces.output import escape
 
 _MARKS = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
@@ -19,10 +18,7 @@ _MARKS = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
 def todo() -> None:
     """Show the agent's to-do list: as --session sees it, or --level; without either, the highest one there is."""
     chosen = options()
-    if chosen.session is not None and chosen.level is not None:
-        raise InvalidArgument(
-            "level: a session has its own level; give --level or --session, not both", argument="level"
-        )
+    refuse_both()
     with open_store() as store:
         if chosen.session is not None:
             session = store.resume(chosen.agent, chosen.session)

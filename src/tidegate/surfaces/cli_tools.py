@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.servers import Classification, Pin, ServerCall
 from tidegate.policy.taint import Standing
-from tidegate.surfaces.cli_common import Group, open_store, options, remark, show
+from tidegate.surfaces.cli_common import Group, agreed, open_store, options, refuse_both, remark, show
 from tidegate.surfaces.output import escape
 
 if TYPE_CHECKING:
@@ -158,13 +157,10 @@ def _the(servers: Mapping[str, Server], name: str) -> Server:
 
 def _standing() -> Standing:
     """Of the session that is meant. Nothing is resumed, and nothing entered in an audit."""
+    refuse_both()
     name = options().session
     if name is None:
         return Standing(options().level or Level.PUBLIC, Level.RESTRICTED)
-    if options().level is not None:
-        raise InvalidArgument(
-            "level: a session has its own level; give --level or --session, not both", argument="level"
-        )
     with open_store() as store:
         rows = [row for row in store.sessions.list(options().agent) if row.name == name]
         return (rows[0] if rows else store.sessions.find(options().agent, name)).standing
@@ -228,11 +224,8 @@ def _lines(definition: Definition | None) -> list[str]:
 
 
 def _agreed(name: str) -> bool:
-    if not sys.stdin.isatty():
-        raise InvalidArgument(
-            "yes: without a terminal it needs --yes, once you have looked (--dry-run)", argument="yes"
-        )
-    return click.confirm(f"Trust the tools of {escape(name)} as they are now?", err=True)
+    question = f"Trust the tools of {escape(name)} as they are now?"
+    return agreed(question, unasked="without a terminal it needs --yes, once you have looked (--dry-run)")
 
 
 def _outcome(name: str, news: bool, trusting: bool) -> str:

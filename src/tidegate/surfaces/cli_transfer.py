@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tidegate.domain.foreign import Source
-from tidegate.errors import InvalidArgument
-from tidegate.policy.levels import Level
 from tidegate.surfaces import output
-from tidegate.surfaces.cli_common import Command, open_store, options, remark, show
+from tidegate.surfaces.cli_common import (
+    Command,
+    agreed,
+    open_at_level,
+    open_store,
+    options,
+    refuse_options,
+    remark,
+    show,
+)
 
 if TYPE_CHECKING:
     from tidegate.core.backup import BackedUp
@@ -39,11 +44,12 @@ def export(file: str | None) -> None:
     The first line says the level. Each memory has its own; what lies higher is not in the file. A FILE is readable for
     its owner alone, and replaced only when the new one is whole.
     """
-    with _at_level() as place:
+    with open_at_level() as (store, level, _):
+        transfer = store.transfer(options().agent)
         if file is None or file == "-":
-            done = place.transfer.export(place.level, output.write)
+            done = transfer.export(level, output.write)
         else:
-            done = place.transfer.export_to(file, place.level)
+            done = transfer.export_to(file, level)
             show({"exported": done.memories, "level": str(done.level)}, ())
     remark(f"exported {done.memories} memories at {done.level}")
 
@@ -80,11 +86,11 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
         if options().json:
             notices.append(notice)
 
-    with _at_level() as place:
-        done = place.transfer.import_from(
+    with open_at_level() as (store, level, session):
+        done = store.transfer(options().agent).import_from(
             file,
-            place.level,
-            session=place.session,
+            level,
+            session=session,
             source=source,
             source_agent=source_agent,
             rules=Rules(**rules),
@@ -131,46 +137,16 @@ def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The agent's transfer, the one level at which it acts, and the session that it is done in, if any."""
-
-    transfer: Transfer
-    level: Level
-    session: str
-
-
-@contextmanager
-def _at_level() -> Iterator[_Place]:
-    """At --level, or at the session's."""
-    chosen = options()
-    if None not in (chosen.session, chosen.level):
-        raise InvalidArgument(
-            "level: a session has its own level; give --level or --session, not both", argument="level"
-        )
-    with open_store() as store:
-        level, session = chosen.level or Level.PUBLIC, ""
-        if chosen.session is not None:
-            row = store.sessions.find(chosen.agent, chosen.session)
-            level, session = row.taint, row.id
-        yield _Place(store.transfer(chosen.agent), level, session)
-
-
 @contextmanager
 def _at_no_level() -> Iterator[Transfer]:
     """The agent's transfer, for what concerns all its levels."""
-    chosen = options()
-    for name, given in (("level", chosen.level), ("session", chosen.session)):
-        if given is not None:
-            raise InvalidArgument(f"{name}: this command has no use for --{name}", argument=name)
+    refuse_options("level", "session")
     with open_store() as store:
-        yield store.transfer(chosen.agent)
+        yield store.transfer(options().agent)
 
 
 def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        raise InvalidArgument("yes: without a terminal a restore needs --yes", argument="yes")
-    return click.confirm(f"Restore into agent {options().agent}?", err=True)
+    return agreed(f"Restore into agent {options().agent}?", unasked="without a terminal a restore needs --yes")
 
 
 def _progress(what: str, done: int) -> None:
