@@ -52,6 +52,11 @@ def test_it_shows_every_step_and_ends_with_a_configuration(process: Run, tmp_pat
         "  < The user's name is Grace Brewster Hopper.",
         "  $ tidegate --agent companion chat --level PUBLIC --message 'What is my name?'",
         "  < You have not told me.",
+        "  $ tidegate --agent companion cron add call 2099-01-01 'Remind me to call Ada.' --level INTERNAL",
+        "  $ tidegate --agent companion run --once",
+        "  < It is time to call Ada.",
+        "  < I reminded the user to call Ada.",
+        "    \u2713 below its level there is no trace of the job",
     ):
         assert line in shown  # in this order
     assert max(map(len, transcript.splitlines())) <= 100
@@ -91,6 +96,7 @@ def play(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sabotage], 
         monkeypatch.setattr(demo.Demo, "_conversation", conversation)
         monkeypatch.setattr(demo.Demo, "_owner", owner)
         monkeypatch.setattr(demo.Demo, "_talk", lambda _: None)
+        monkeypatch.setattr(demo.Demo, "_wake", lambda _: None)
         return demo.run()
 
     return run
@@ -212,6 +218,32 @@ def test_the_second_act_fails_when_an_answer_is_not_what_it_claims(
     answers = [answer | wrong if number == place else answer for number, answer in enumerate(HONEST)]
     with pytest.raises(demo.UnlikeClaimed):
         talk(monkeypatch, tmp_path, answers)
+
+
+DONE = '{"state": "waiting", "text": ""}\n{"state": "done", "text": "It is time to call Ada."}\n'
+AWAKE = ["", "", "", DONE, '{"answer": "I reminded the user to call Ada."}', ""]
+
+
+def wake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, printed: list[str]) -> None:
+    """The wake-up, with commands that print this."""
+    left = iter(printed)
+    monkeypatch.setattr(demo.Demo, "_companion", lambda *_: next(left))
+    demo.Demo(tmp_path)._wake()
+
+
+def test_the_wake_up_ends_when_all_is_as_claimed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wake(monkeypatch, tmp_path, AWAKE)
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [(3, ""), (3, DONE.replace("Ada", "Bob")), (4, '{"answer": "I do not know."}'), (5, "INTERNAL  call\n")],
+)
+def test_the_wake_up_fails_when_something_is_not_as_it_claims(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: int, wrong: str
+) -> None:
+    with pytest.raises(demo.UnlikeClaimed):
+        wake(monkeypatch, tmp_path, [wrong if number == place else told for number, told in enumerate(AWAKE)])
 
 
 def test_it_fails_when_the_chat_fails(tmp_path: Path) -> None:

@@ -53,6 +53,10 @@ SCRIPT = (
         ),
     ),
     Rule(
+        r"This is your job[\s\S]*\bremind me to ([^.!?\n]+)",
+        (_save("reminder", "I reminded the user to {1}.", "project"), Step("It is time to {1}.")),
+    ),
+    Rule(
         r"\bI (?:like|love|prefer) ([^.!?\n]+)",
         (_save("preference-likes", "The user likes {1}.", "preference"), Step("Good to know.")),
     ),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidegate.agent.asking import Sleep
 from tidegate.agent.delivery import Send, send
@@ -18,10 +19,11 @@ from tidegate.agent.prompt import Model
 from tidegate.config_channels import Channel
 from tidegate.core.session import Session
 from tidegate.core.store import Store, fresh_id, utc_now
-from tidegate.gateway.gateway import Gateway
-from tidegate.gateway.pins import Pins
 from tidegate.home import Settings
 from tidegate.policy.levels import Level
+
+if TYPE_CHECKING:
+    from tidegate.gateway.gateway import Gateway
 
 
 def on_a_thread(run: Callable[[], None]) -> None:
@@ -69,8 +71,12 @@ class Workshop:
 
     def gateway(self, session: Session) -> Gateway | None:
         """Foreign tools for a session; None when there are none."""
-        servers = self.settings.servers
-        return Gateway(self.store, session, servers, Pins(self.home)) if servers else None
+        if not self.settings.servers:
+            return None
+        from tidegate.gateway.gateway import Gateway
+        from tidegate.gateway.pins import Pins
+
+        return Gateway(self.store, session, self.settings.servers, Pins(self.home))
 
     def agent(self, session: Session, gateway: Gateway | None) -> Agent:
         """The agent that answers in a session. Raises: InvalidArgument (model), StorageError."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
@@ -52,7 +52,7 @@ class Calendar:
     """Five fields, in a time zone."""
 
     fields: str
-    zone: ZoneInfo
+    zone: tzinfo
 
     def next_after(self, at: datetime) -> datetime | None:
         from cronsim import CronSim
@@ -80,7 +80,7 @@ class Quiet:
 
     start: time
     end: time
-    zone: ZoneInfo
+    zone: tzinfo
 
     def end_after(self, at: datetime) -> datetime | None:
         """When the quiet hours end that `at` lies in; None when it lies in none."""
@@ -125,8 +125,10 @@ def read_schedule(schedule: object, zone: object) -> Calendar | Once:
     return Calendar(_fields(_NAMED.get(text.lower(), text), found), found)
 
 
-def read_zone(zone: object) -> ZoneInfo:
+def read_zone(zone: object) -> tzinfo:
     """The time zone of a name. Raises: InvalidArgument."""
+    if zone == "UTC":
+        return UTC  # also where there is no database of time zones
     try:
         if isinstance(zone, str) and _ZONE.fullmatch(zone):
             return ZoneInfo(zone)
@@ -137,13 +139,13 @@ def read_zone(zone: object) -> ZoneInfo:
     )
 
 
-def read_quiet(text: object, zone: ZoneInfo | None) -> Quiet:
+def read_quiet(text: object, zone: tzinfo | None) -> Quiet:
     """Quiet hours, `22:00-07:00`. zone: by default UTC. Raises: InvalidArgument."""
     match = _QUIET.fullmatch(text) if isinstance(text, str) else None
     if match is None or match.group(1, 2) == match.group(3, 4):
         raise InvalidArgument("quiet: must be two different times of day, such as 22:00-07:00", argument="quiet")
     hours = [int(number) for number in match.groups()]
-    return Quiet(time(hours[0], hours[1]), time(hours[2], hours[3]), zone or ZoneInfo("UTC"))
+    return Quiet(time(hours[0], hours[1]), time(hours[2], hours[3]), zone or UTC)
 
 
 def dues(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
@@ -154,7 +156,7 @@ def dues(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datet
         due = schedule.next_after(due)
 
 
-def _moment(text: str, zone: ZoneInfo) -> datetime:
+def _moment(text: str, zone: tzinfo) -> datetime:
     try:
         moment = read_time(text)
         if not _OFFSET.search(text[10:]):
@@ -164,7 +166,7 @@ def _moment(text: str, zone: ZoneInfo) -> datetime:
     return moment
 
 
-def _fields(text: str, zone: ZoneInfo) -> str:
+def _fields(text: str, zone: tzinfo) -> str:
     """The five fields, checked. Raises: InvalidArgument."""
     if len(text.split(" ")) != 5:
         raise _bad(f"must be {SCHEDULE_FORM}")

@@ -61,6 +61,7 @@ class Demo:
         await self._look_from_public()
         await self._delete()
         self._talk()
+        self._wake()
         _say("", "To give an MCP client this memory, paste into its configuration:", "", configuration())
 
     async def _save_in_public(self) -> None:
@@ -121,19 +122,41 @@ class Demo:
         told = self._chat("What is my name?", "--level", "PUBLIC")
         _check(told["answer"] == "You have not told me.", "the same agent, and it knows nothing of it here")
 
+    def _wake(self) -> None:
+        """The agent works when nobody talks to it, too."""
+        _head("Nobody talks to it now. It wakes for a job, in a session of the job's level")
+        self._companion("cron", "add", "call", "2099-01-01", "Remind me to call Ada.", "--level", "INTERNAL")
+        self._companion("cron", "run-now", "call", "--level", "INTERNAL")
+        self._companion("run", "--once")
+        runs = [json.loads(line) for line in self._companion("cron", "history", "call").splitlines()]
+        texts = [run["text"] for run in runs if run["state"] == "done"]
+        _answer("".join(texts))
+        _check(texts == ["It is time to call Ada."], "it ran, and what it said is kept")
+
+        _head("The next conversation, after a restart")
+        told = self._chat("What did you remind me of?", "--new")
+        _check("I reminded the user to call Ada" in told["answer"], "what a wake-up learned is known here")
+        _check(
+            self._companion("cron", "list", "--level", "PUBLIC") == "", "below its level there is no trace of the job"
+        )
+
     def _chat(self, message: str, *words: str) -> dict[str, Any]:
         """What an agent of its own answers, in a process of its own."""
-        shown = ["--agent", "companion", "chat", *words, "--message", message]
+        result: dict[str, Any] = json.loads(self._companion("chat", *words, "--message", message))
+        _answer(result["answer"])
+        return result
+
+    def _companion(self, *words: str) -> str:
+        """What a command prints under --json, about an agent of its own with a model that follows a script."""
+        shown = ["--agent", "companion", *words]
         _say(f"  $ tidegate {shlex.join(shown)}")
         command = [sys.executable, "-m", "tidegate", "--home", str(self._home), *shown, "--json"]
         own = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_CHAT_")}
         env = {**own, "TIDEGATE_CHAT_MODEL": "scripted"}
         done = subprocess.run(command, capture_output=True, check=False, env=env)  # noqa: S603  our own command
         if done.returncode != 0:
-            raise UnlikeClaimed(f"`tidegate chat` ended with {done.returncode}")
-        result: dict[str, Any] = json.loads(done.stdout)
-        _answer(result["answer"])
-        return result
+            raise UnlikeClaimed(f"`tidegate {words[0]}` ended with {done.returncode}")
+        return done.stdout.decode()
 
     @asynccontextmanager
     async def _conversation(self, title: str, session: str) -> AsyncIterator[Conversation]:
