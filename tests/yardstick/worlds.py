@@ -17,6 +17,7 @@ from tidegate.core.session import Session
 from tidegate.core.store import Store
 from tidegate.domain.audit import Entry
 from tidegate.domain.memory import Page
+from tidegate.domain.moment import write_time
 from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import Refused, TidegateError
@@ -287,7 +288,7 @@ def plain(value: object) -> object:
         case Level():
             return value.name
         case datetime():
-            return results.moment(value)
+            return write_time(value)
         case Mapping():
             return {name: plain(item) for name, item in value.items()}
         case list():

@@ -6,16 +6,16 @@ import json
 import re
 from collections.abc import Iterable
 
-# JSON escapes the controls below U+0020; these end a line or turn it around just as well.
-_INVISIBLE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+from tidegate.domain.jsonlines import escaped
+
+# JSON escapes the controls below U+0020; these end a line or turn it around just as well. A lone surrogate cannot be
+# sent anywhere.
+_FRAGILE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def json_line(value: object) -> str:
     """One line of JSON, exact when parsed, without anything that ends a line or turns it around."""
-    text = json.dumps(value, ensure_ascii=False)
-    # A lone surrogate cannot be sent anywhere.
-    text = re.sub("[\ud800-\udfff]", lambda char: f"\\u{ord(char[0]):04x}", text)
-    return _INVISIBLE.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
+    return escaped(json.dumps(value, ensure_ascii=False), _FRAGILE)
 
 
 def framed(what: str, mark: str, lines: Iterable[str], nonce: str) -> str:

@@ -19,8 +19,12 @@ class NotJsonError(ValueError):
 
 def to_line(value: object) -> str:
     """One line of JSON, without its line end."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _FRAGILE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":")), _FRAGILE)
+
+
+def escaped(text: str, fragile: re.Pattern[str]) -> str:
+    """A JSON text in which each match of `fragile`, one character of a string, stands as an escape."""
+    return fragile.sub(_escape, text)
 
 
 def read_object(text: str) -> dict[str, Any]:
@@ -41,6 +45,12 @@ def read_value(text: str) -> Any:
         raise NotJsonError(f"not JSON (line {error.lineno}, column {error.colno})") from None
     except (ValueError, RecursionError):  # a number of thousands of digits; nesting without end
         raise NotJsonError("not JSON that can be read") from None
+
+
+def _escape(match: re.Match[str]) -> str:
+    """As JSON writes it: beyond the first 65,536 characters in two halves."""
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class NotATimeError(ValueError):
 
 
 def write_time(at: datetime) -> str:
-    """As every result shows a time; texts order as the times do."""
+    """A time in ISO 8601, UTC, to the microsecond, as every result shows it: texts order as the times do."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidegate.domain.jsonlines import escaped
+
 if TYPE_CHECKING:
     from tidegate.domain.memory import Explanation
 
@@ -37,8 +39,7 @@ def escape_lines(text: str, *, indent: str) -> str:
 
 def to_json(value: object) -> str:
     """One line of JSON: exact when parsed, and without a raw control character on the terminal."""
-    text = json.dumps(value, ensure_ascii=False)
-    return _UNSEEN.sub(_escaped_in_json, text)
+    return escaped(json.dumps(value, ensure_ascii=False), _UNSEEN)
 
 
 def write(text: str) -> None:
@@ -124,9 +125,3 @@ def _escaped(match: re.Match[str]) -> str:
     return _SHORT.get(match[0]) or (
         f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
     )
-
-
-def _escaped_in_json(match: re.Match[str]) -> str:
-    """As JSON writes it: beyond the first 65,536 characters in two halves."""
-    units = match[0].encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.domain.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
+from tidegate.domain.moment import write_time
 
 
 def saved(value: Saved) -> dict[str, Any]:
@@ -32,8 +32,8 @@ def found(key: str, memory: Memory | None) -> dict[str, Any]:
         "tags": list(memory.tags),
         "version": memory.version,
         "origin": str(memory.origin),
-        "created_at": moment(memory.created_at),
-        "updated_at": moment(memory.updated_at),
+        "created_at": write_time(memory.created_at),
+        "updated_at": write_time(memory.updated_at),
     }
     return result if memory.newer_below is None else {**result, "newer_below": str(memory.newer_below)}
 
@@ -65,11 +65,6 @@ def deleted(value: Deleted) -> dict[str, Any]:
     return result if value.still_visible is None else {**result, "still_visible": str(value.still_visible)}
 
 
-def moment(at: datetime) -> str:
-    """A time in ISO 8601, UTC, to the microsecond, so that texts order as the times do."""
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-
-
 def _hit(hit: Hit) -> dict[str, Any]:
     return {**_memory(hit), "score": hit.score}
 
@@ -81,6 +76,6 @@ def _memory(memory: Memory) -> dict[str, Any]:
         "classification": str(memory.classification),
         "tags": list(memory.tags),
         "origin": str(memory.origin),
-        "updated_at": moment(memory.updated_at),
+        "updated_at": write_time(memory.updated_at),
     }
     return {**result, "truncated": True} if memory.truncated else result
