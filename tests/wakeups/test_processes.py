@@ -164,15 +164,7 @@ def test_a_job_made_in_a_confidential_session_leaves_no_trace_below(process: Run
 @pytest.mark.usefixtures("script")
 def test_t06_kill_9_in_the_middle_is_recorded_and_run_once_more(process: Run, home: Path) -> None:
     """A model that hangs, killed twice; then nothing is running, and nothing is tried a third time."""
-    server = subprocess.Popen(
-        [sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True, env={"PATH": os.environ["PATH"]}
-    )
-    assert server.stdout is not None
-    port = server.stdout.readline().strip()
-    config = (home / "config.toml").read_text().partition("\n[run]")
-    chat = f'[chat]\nmodel = "hanging"\nbase_url = "http://127.0.0.1:{port}/v1"\n[run]'
-    (home / "config.toml").write_text(chat + config[2])
-    try:
+    with hanging(home):
         assert process("cron", "add", "slow", "@yearly", "take your time").code == 0
         assert process("cron", "run-now", "slow").code == 0
         with running() as run:
@@ -183,13 +175,62 @@ def test_t06_kill_9_in_the_middle_is_recorded_and_run_once_more(process: Run, ho
             run.kill()
         with running():
             until(lambda: states(process, "slow").count("interrupted") == 2)
+    assert sorted(states(process, "slow")) == ["interrupted", "interrupted", "waiting"]
+    assert process("audit", "verify").code == 0
+    assert process("doctor").code == 0
+
+
+@pytest.mark.usefixtures("script")
+def test_told_to_stop_in_the_middle_it_notes_what_it_interrupts_and_ends(process: Run, home: Path) -> None:
+    with hanging(home):
+        assert process("cron", "add", "slow", "@yearly", "take your time").code == 0
+        assert process("cron", "run-now", "slow").code == 0
+        with running() as run:
+            until(lambda: "running" in states(process, "slow"))
+            run.send_signal(signal.SIGTERM)
+            assert run.wait(PROCESS_SECONDS_MAX) == 0
+    assert sorted(states(process, "slow")) == ["interrupted", "waiting", "waiting"]
+
+
+@pytest.mark.usefixtures("script")
+def test_several_runs_of_one_process_reach_a_model_over_http(process: Run, home: Path, tmp_path: Path) -> None:
+    """Each run has a loop of its own, and nothing of one is left over in the next."""
+    command = [sys.executable, "-m", "tests.agent.openai_server", str(tmp_path / "requests")]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        reach(home, server.stdout.readline().strip(), "scripted")
+        for name in ("one", "two", "three"):
+            assert process("cron", "add", name, "@yearly", f"Remind me to call {name}.").code == 0
+            assert process("cron", "run-now", name).code == 0
+        assert process("run", "--once").err == "tidegate run: 3 runs\n"
     finally:
         server.kill()
         server.wait()
         server.stdout.close()
-    assert sorted(states(process, "slow")) == ["interrupted", "interrupted", "waiting"]
-    assert process("audit", "verify").code == 0
-    assert process("doctor").code == 0
+    assert all(states(process, name) == ["done", "waiting"] for name in ("one", "two", "three"))
+    assert "It is time to call three." in process("cron", "history", "three").out
+
+
+def reach(home: Path, port: str, model: str) -> None:
+    """Have the home's model at a server on this machine."""
+    rest = (home / "config.toml").read_text().partition("\n[run]")[2]
+    chat = f'[chat]\nmodel = "{model}"\nbase_url = "http://127.0.0.1:{port}/v1"\n[run]'
+    (home / "config.toml").write_text(chat + rest)
+
+
+@contextmanager
+def hanging(home: Path) -> Iterator[None]:
+    """A model that takes every request and answers none."""
+    server = subprocess.Popen([sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        reach(home, server.stdout.readline().strip(), "hanging")
+        yield
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
 
 
 HANGING = """

@@ -134,9 +134,8 @@ def read_zone(zone: object) -> tzinfo:
             return ZoneInfo(zone)
     except (KeyError, ValueError, OSError):  # unknown, or no database of time zones
         pass
-    raise InvalidArgument(
-        "timezone: must be a name of the tz database, such as Europe/Berlin or UTC", argument="timezone"
-    )
+    hint = "such as Europe/Berlin or UTC (where the system has no such database: pip install tzdata)"
+    raise InvalidArgument(f"timezone: must be a name of the tz database, {hint}", argument="timezone")
 
 
 def read_quiet(text: object, zone: tzinfo | None) -> Quiet:
