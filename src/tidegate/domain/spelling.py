@@ -3,6 +3,7 @@
 Only the vocabulary of the visible compartments is asked, and only for words that stand in none of them.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -14,14 +15,24 @@ VOCABULARY_MAX = 2_000
 
 _CHARS_MIN = 4  # shorter words have too many neighbours
 _CHARS_MAX = 32
+_WORD = re.compile(rf"(?<!\S)[^\W\d_]{{{_CHARS_MIN - 1},{_CHARS_MAX}}}(?!\S)")
 _TWO_ERRORS_CHARS_MIN = 8
 _SUGGESTIONS_MAX = 16
 _WEIGHT = 0.8
 
 
+def words_of(terms: str) -> list[str]:
+    """What of index terms, with spaces between them, belongs in the vocabulary: each once, in code point order.
+
+    Words of letters alone, neither short nor long, in scripts that write with spaces.
+    """
+    found = sorted(set(_WORD.findall(terms)))
+    return found if terms.isascii() else [word for word in found if not is_unspaced(word)]
+
+
 def is_word(term: str) -> bool:
-    """Whether an index term belongs in the vocabulary: letters alone, and neither short nor long."""
-    return _CHARS_MIN - 1 <= len(term) <= _CHARS_MAX and term.isalpha() and not is_unspaced(term)
+    """Whether an index term belongs in the vocabulary."""
+    return words_of(term) == [term]
 
 
 def unknown(query: Query, frequencies: Mapping[str, int]) -> list[Word]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from tidegate.domain.audit import Action, Entry, Event, chain
 from tidegate.domain.rank import COLUMN_WEIGHTS, FREQUENCY_MAX, Match, Statistics
 from tidegate.domain.record import Draft, Kind, Origin, Record
-from tidegate.domain.spelling import is_word
+from tidegate.domain.spelling import words_of
 from tidegate.domain.text import ANALYSIS_VERSION, Columns, analyse
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
@@ -81,8 +81,8 @@ _IS_INDEXED = "SELECT 1 FROM terms_docsize WHERE id = ?"
 _DELETE_TERMS = "DELETE FROM terms WHERE rowid = ?"
 _APPEND = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _HELD = "SELECT 1 FROM terms WHERE terms MATCH ? LIMIT 1"
-_UNLEARN = "DELETE FROM vocabulary WHERE word = ?"
-_LEARN = "INSERT OR IGNORE INTO vocabulary VALUES (?)"
+_UNLEARN = "DELETE FROM vocabulary WHERE word IN (SELECT value FROM json_each(?))"
+_LEARN = "INSERT OR IGNORE INTO vocabulary SELECT value FROM json_each(?)"
 _ADD_STATISTICS = """
 UPDATE statistics SET documents = documents + ?, key_terms = key_terms + ?, tags_terms = tags_terms + ?,
                       content_terms = content_terms + ?
@@ -260,14 +260,14 @@ class SqliteCompartment(Compartment):
     def _index(self, row: int, columns: Columns, lengths: Lengths) -> None:
         texts = (" ".join(columns.key), " ".join(columns.tags), " ".join(columns.content))
         self._db.execute(_INSERT_TERMS, (row, *texts))
-        self._db.executemany(_LEARN, _words(columns))
+        self._db.execute(_LEARN, (json.dumps(_words(columns)),))
         self._db.execute(_ADD_STATISTICS, (1, *lengths))
 
     def _unindex(self, row: int, columns: Columns, lengths: Sequence[int]) -> None:
         self._db.execute(_DELETE_TERMS, (row,))
         # P8: a word that no living memory holds is nobody's spelling. The index holds no text, so it is made again.
-        held = ((word, self._db.execute(_HELD, (_quoted(word),)).fetchone()) for (word,) in _words(columns))
-        self._db.executemany(_UNLEARN, [(word,) for word, found in held if found is None])
+        held = ((word, self._db.execute(_HELD, (_quoted(word),)).fetchone()) for word in _words(columns))
+        self._db.execute(_UNLEARN, (json.dumps([word for word, found in held if found is None]),))
         self._db.execute(_ADD_STATISTICS, (-1, *(-length for length in lengths)))
 
     def _record(self, kind: Kind, row: Row) -> Record:
@@ -308,9 +308,9 @@ def _quoted(term: str) -> str:
     return '"' + term.replace('"', '""') + '"'
 
 
-def _words(columns: Columns) -> Iterator[tuple[str]]:
-    # Sorted: neighbours in the tree are touched together, and the file depends on nothing but the text.
-    return ((term,) for term in sorted({*columns.key, *columns.tags, *columns.content}) if is_word(term))
+def _words(columns: Columns) -> list[str]:
+    # In order: neighbours in the tree are touched together, and the file depends on nothing but the text.
+    return words_of(" ".join((*columns.key, *columns.tags, *columns.content)))
 
 
 def _counts(terms: Sequence[str], tally: bytes) -> dict[str, tuple[int, int, int]]:
