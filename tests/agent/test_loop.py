@@ -120,7 +120,7 @@ def test_nothing_but_the_owners_words_and_ours_is_in_the_instructions(scene: Sce
 
 
 @pytest.mark.parametrize("level", list(Level))
-def test_no_memory_above_the_taint_is_in_any_prompt(scene: Scene, level: Level) -> None:
+def test_l07_no_memory_above_the_taint_is_in_any_prompt(scene: Scene, level: Level) -> None:
     for each in Level:
         scene.store.session(AGENT, level=each).memory.save(f"at-{each.name}", f"secret of {each.name}", ["rule"])
     recorded = Recorded(script(calling("memory_list"), calling("memory_search", query="secret"), "{prompt}"))

@@ -92,7 +92,7 @@ def test_unknown_terms_are_not_looked_up() -> None:
     assert select_terms(analyse_query("zebra unicorn"), {"zebra": 2, "unicorn": 0}) == ("zebra",)
 
 
-def test_lookups_are_rarest_first_within_the_bound() -> None:
+def test_f04_lookups_are_rarest_first_within_the_bound() -> None:
     query = analyse_query("zebra project kubernetes")
     frequencies = {"zebra": 9, "project": PROBE_POSTINGS_MAX, "kubernetes": 3}
     assert select_terms(query, frequencies) == ("kubernetes", "zebra")

@@ -261,7 +261,7 @@ def test_a_newer_schema_is_refused_with_every_byte_untouched(made: Path, name: s
     assert but_shared_memory(made) == before
 
 
-def test_two_versions_of_the_program_on_one_home_the_older_is_refused_while_it_runs(made: Path) -> None:
+def test_m04_two_versions_of_the_program_on_one_home_the_older_is_refused_while_it_runs(made: Path) -> None:
     with opened(made) as store:
         session = store.session("assistant", "PUBLIC")
         session.memory.get("k")

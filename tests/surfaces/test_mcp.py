@@ -137,18 +137,18 @@ def acknowledged(peer: ServerProcess) -> list[str]:
     return [answer["key"] for answer in answers if answer.get("saved")]
 
 
-def test_without_input_it_ends_at_once_and_says_nothing(home: Path, process: Run) -> None:
+def test_r02_without_input_it_ends_at_once_and_says_nothing(home: Path, process: Run) -> None:
     ran = process("mcp", *server(home, "--session", "main"), stdin=b"")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
 
-def test_when_its_input_ends_while_idle_it_ends_and_says_nothing(home: Path) -> None:
+def test_r02_when_its_input_ends_while_idle_it_ends_and_says_nothing(home: Path) -> None:
     with ServerProcess(server(home, "--session", "main")) as peer:
         peer.greet()
         assert peer.end() == (0, "")
 
 
-def test_when_its_input_ends_all_that_was_sent_is_answered_and_kept(home: Path) -> None:
+def test_r02_when_its_input_ends_all_that_was_sent_is_answered_and_kept(home: Path) -> None:
     with ServerProcess(server(home, "--session", "main")) as peer:
         peer.greet()
         saves(peer, 40)
@@ -158,7 +158,7 @@ def test_when_its_input_ends_all_that_was_sent_is_answered_and_kept(home: Path) 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 @pytest.mark.parametrize("after", [0, 7])
-def test_a_signal_ends_it_in_good_order_and_acknowledged_saves_are_kept(home: Path, name: str, after: int) -> None:
+def test_r03_a_signal_ends_it_in_good_order_and_acknowledged_saves_are_kept(home: Path, name: str, after: int) -> None:
     with ServerProcess(server(home, "--session", "main")) as peer:
         peer.greet()
         saves(peer, after)
@@ -170,14 +170,14 @@ def test_a_signal_ends_it_in_good_order_and_acknowledged_saves_are_kept(home: Pa
         assert peer.end() == (0, "")
 
 
-def test_a_signal_ends_it_although_its_input_stays_open_and_idle(home: Path) -> None:
+def test_r03_a_signal_ends_it_although_its_input_stays_open_and_idle(home: Path) -> None:
     with ServerProcess(server(home, "--session", "main")) as peer:
         peer.greet()
         peer.process.send_signal(signal.SIGTERM)
         assert peer.process.wait(PATIENCE_SECONDS) == 0
 
 
-def test_it_ends_when_its_client_is_killed(home: Path) -> None:
+def test_r02_it_ends_when_its_client_is_killed(home: Path) -> None:
     """The client holds the other ends of its pipes; standard error, which we hold, tells us when the server is gone."""
     client = (
         "import os, signal, sys; sys.path.insert(0, os.getcwd());"
@@ -231,7 +231,7 @@ def test_a_kill_loses_no_acknowledged_save(home: Path) -> None:
     ],
     ids=["cp1252", "utf-16"],
 )
-def test_it_speaks_utf_8_whatever_the_locale(home: Path, environ: dict[str, str]) -> None:
+def test_u09_it_speaks_utf_8_whatever_the_locale(home: Path, environ: dict[str, str]) -> None:
     content = "\u2713 \u5b8c\u6210 \U0001f680"
     with ServerProcess(server(home, "--session", "main"), {**os.environ, **environ}) as peer:
         peer.greet().call("memory_save", key="k", content=content)
@@ -254,7 +254,7 @@ def test_without_a_session_name_nothing_is_stored_about_it(home: Path, process: 
     assert process("--home", str(home), "session", "list", "--json").out == ""
 
 
-def test_many_calls_without_waiting_leave_the_files_whole(home: Path) -> None:
+def test_c01_many_calls_without_waiting_leave_the_files_whole(home: Path) -> None:
     with ServerProcess(server(home, "--session", "main")) as peer:
         peer.greet()
         saves(peer, 50)
@@ -271,7 +271,7 @@ def test_many_calls_without_waiting_leave_the_files_whole(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nope\udcff", "nope\0", "x" * 100_000])
-def test_an_unknown_tool_is_refused_whatever_its_name(home: Path, name: str) -> None:
+def test_u08_an_unknown_tool_is_refused_whatever_its_name(home: Path, name: str) -> None:
     with ServerProcess(server(home, "--session", "main")) as peer:
         assert peer.greet().call(name)["error"]["code"] == "REFUSED"
         assert peer.end() == (0, "")

@@ -73,7 +73,7 @@ def answer_to_good(peer: Peer) -> dict[str, Any]:
     ],
     ids=["words", "brace", "cut", "bytes", "method", "two objects", "deep lists", "deep objects", "header"],
 )
-def test_what_is_not_json_gets_a_parse_error_and_the_next_request_its_answer(peer: Peer, line: bytes) -> None:
+def test_r04_what_is_not_json_gets_a_parse_error_and_the_next_request_its_answer(peer: Peer, line: bytes) -> None:
     peer.send_line(line)
     answer = peer.receive()
     assert (answer["id"], answer["error"]["code"]) == (None, -32700)
@@ -96,7 +96,7 @@ def test_what_is_not_json_gets_a_parse_error_and_the_next_request_its_answer(pee
         (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', None),
     ],
 )
-def test_json_that_is_no_request_gets_an_error_and_the_next_request_its_answer(
+def test_r04_json_that_is_no_request_gets_an_error_and_the_next_request_its_answer(
     peer: Peer, line: bytes, answered_id: object
 ) -> None:
     peer.send_line(line + b"\n")
@@ -106,18 +106,18 @@ def test_json_that_is_no_request_gets_an_error_and_the_next_request_its_answer(
 
 
 @pytest.mark.parametrize("line", [b"\n", b"   \n", b"\r\n", b"\xef\xbb\xbf\n", b"\t\n\n\n"])
-def test_blank_lines_are_skipped(peer: Peer, line: bytes) -> None:
+def test_r04_blank_lines_are_skipped(peer: Peer, line: bytes) -> None:
     peer.send_line(line)
     assert answer_to_good(peer)
 
 
 @pytest.mark.parametrize("line", [b"\xef\xbb\xbf" + PING + b"\n", PING + b"\r\n", b"  " + PING + b"  \n"])
-def test_a_request_is_answered_however_its_line_is_dressed(peer: Peer, line: bytes) -> None:
+def test_r04_a_request_is_answered_however_its_line_is_dressed(peer: Peer, line: bytes) -> None:
     peer.send_line(line)
     assert peer.receive()["id"] == "good"
 
 
-def test_of_duplicate_keys_the_last_counts(peer: Peer) -> None:
+def test_r04_of_duplicate_keys_the_last_counts(peer: Peer) -> None:
     peer.send_line(b'{"jsonrpc":"2.0","id":1,"id":"good","method":"nope","method":"ping"}\n')
     assert peer.receive() == {"jsonrpc": "2.0", "id": "good", "result": {}}
 
@@ -162,7 +162,7 @@ def test_a_call_that_is_no_call_is_answered(peer: Peer, params: dict[str, Any]) 
         ("memory_delete", {"key": "\udfff"}, "key"),
     ],
 )
-def test_lone_surrogates_are_refused_by_argument(
+def test_u07_lone_surrogates_are_refused_by_argument(
     peer: Peer, name: str, arguments: dict[str, Any], argument: str
 ) -> None:
     error = peer.call(name, **arguments)["error"]
@@ -171,7 +171,7 @@ def test_lone_surrogates_are_refused_by_argument(
 
 
 @pytest.mark.parametrize("name", ["nope", "nope\udcff", "", "memory_save ", "x" * 100_000, "memory_save\0"])
-def test_an_unknown_tool_is_refused_in_valid_utf_8(peer: Peer, name: str) -> None:
+def test_u08_an_unknown_tool_is_refused_in_valid_utf_8(peer: Peer, name: str) -> None:
     answer = peer.ask("tools/call", {"name": name, "arguments": {}})
     assert answer["result"]["isError"] is True
     assert answer["result"]["structuredContent"]["error"]["code"] == "REFUSED"
@@ -204,7 +204,7 @@ def test_numbers_that_json_does_not_have_are_refused_by_argument(peer: Peer) -> 
         ("", "2025-11-25"),
     ],
 )
-def test_the_protocol_revision_is_negotiated_and_the_tools_work(session: Session, asked: str, spoken: str) -> None:
+def test_r11_the_protocol_revision_is_negotiated_and_the_tools_work(session: Session, asked: str, spoken: str) -> None:
     with serving(session) as peer:
         assert peer.ask("initialize", {**INITIALIZE, "protocolVersion": asked})["result"]["protocolVersion"] == spoken
         peer.notify("notifications/initialized")
@@ -213,7 +213,7 @@ def test_the_protocol_revision_is_negotiated_and_the_tools_work(session: Session
         assert json.loads(result["content"][0]["text"])["saved"] is True
 
 
-def test_the_newest_revision_works_without_a_handshake(session: Session) -> None:
+def test_r11_the_newest_revision_works_without_a_handshake(session: Session) -> None:
     with serving(session, instructions=GUIDANCE) as peer:
         assert peer.ask("server/discover", MODERN)["result"]["instructions"] == GUIDANCE
         assert len(peer.ask("tools/list", MODERN)["result"]["tools"]) == 5
@@ -221,13 +221,13 @@ def test_the_newest_revision_works_without_a_handshake(session: Session) -> None
         assert peer.ask("tools/call", call)["result"]["structuredContent"]["saved"] is True
 
 
-def test_a_missing_protocol_revision_is_an_error_and_a_good_handshake_still_works(session: Session) -> None:
+def test_r11_a_missing_protocol_revision_is_an_error_and_a_good_handshake_still_works(session: Session) -> None:
     with serving(session) as peer:
         assert peer.ask("initialize", {"capabilities": {}, "clientInfo": {}})["error"]["code"] == -32602
         assert peer.greet()
 
 
-def test_tools_are_not_listed_before_the_handshake_and_are_after_it(session: Session) -> None:
+def test_r11_tools_are_not_listed_before_the_handshake_and_are_after_it(session: Session) -> None:
     with serving(session) as peer:
         assert "error" in peer.ask("tools/list")
         assert len(peer.greet().ask("tools/list")["result"]["tools"]) == 5
@@ -247,7 +247,7 @@ def test_only_tools_one_resource_and_one_prompt_are_offered(session: Session) ->
 # Many calls at once
 
 
-def test_calls_sent_without_waiting_are_each_answered_once_and_take_effect_in_their_order(peer: Peer) -> None:
+def test_c01_calls_sent_without_waiting_are_each_answered_once_and_take_effect_in_their_order(peer: Peer) -> None:
     calls = [
         *(("memory_save", {"key": f"k{n:02}", "content": "tea"}, "saved") for n in range(50)),
         *(("memory_delete", {"key": f"k{n:02}"}, "deleted") for n in range(20)),
@@ -341,18 +341,18 @@ def answer_after_cancels(peer: Peer) -> dict[str, Any]:
     "content",
     ["\u2713 \u5b8c\u6210 \U0001f680", "\ufeffa\r\nb\rc\n\u2028d\x85e\u2029", "\x1b[31m\x7f", "\u202eabc", "\n"],
 )
-def test_contents_come_back_exactly(peer: Peer, content: str) -> None:
+def test_u17_contents_come_back_exactly(peer: Peer, content: str) -> None:
     peer.call("memory_save", key="k", content=content)
     assert peer.call("memory_get", key="k")["content"] == content
 
 
-def test_no_character_of_a_content_ends_a_line_for_any_reader(peer: Peer) -> None:
+def test_u17_no_character_of_a_content_ends_a_line_for_any_reader(peer: Peer) -> None:
     peer.call("memory_save", key="k", content="a\u2028b\u2029c\x85d\x0be\x0cf\x1eg")
     peer.send("tools/call", {"name": "memory_get", "arguments": {"key": "k"}})
     assert len(peer.receive_line().decode().splitlines()) == 1
 
 
-def test_the_largest_content_is_answered_whole(peer: Peer) -> None:
+def test_r12_the_largest_content_is_answered_whole(peer: Peer) -> None:
     content = "\u00e9" * (512 * 1024)
     assert peer.call("memory_save", key="k", content=content)["saved"] is True
     peer.send("tools/call", {"name": "memory_get", "arguments": {"key": "k"}})
