@@ -77,7 +77,9 @@ class Owner:
     ) -> list[Purged]:
         """Really removes what was deleted or superseded at least so long ago; zero means whenever.
 
-        progress: told from time to time. Raises: NotFound (agent), InvalidArgument, StorageError.
+        With it go the conversations of sessions that have ended or were never stored, if they are as old.
+        dry_run: only say what would go. progress: told from time to time.
+        Raises: NotFound (agent), InvalidArgument, StorageError.
         """
         if older_than < timedelta():
             raise InvalidArgument("older_than: must not be below 0", argument="older_than")

@@ -66,7 +66,8 @@ class SessionMemory:
 
         query: plain words in any language; nothing in it is syntax. Empty or wordless: no hits.
         max_results: 1 to 100, counted after shadowing. Contents are excerpts of up to 500 code points.
-        Scores: BM25, comparable within one call; statistics cover visible compartments only (P5).
+        Scores: BM25 and what the texts of the best add to it, comparable within one call; only what is visible has a
+        part in them (P5).
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
         """
         query = check_query(query, self._limits)

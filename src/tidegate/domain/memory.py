@@ -32,7 +32,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit(Memory):
-    """A memory that matches. score: BM25, rounded to 6 decimals, comparable within one search."""
+    """A memory that matches. score: higher is better; to 6 decimals, comparable within one search."""
 
     score: float
 

@@ -109,6 +109,7 @@ def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
 def purge(age: str, dry_run: bool, yes: bool) -> int:
     """Really remove deleted memories and superseded versions, over all levels unless --level.
 
+    With them go conversations that nobody can go on with: of sessions that have ended, or that were never stored.
     A memory's age counts from its deletion, a version's from when the next one was last saved. No file holds them
     afterwards; the audit entries stay, and still verify. Where others were reading, something may be left in a file:
     then it says so, the exit code is 3, and it can be run again. It takes about the size of a level in memory.

@@ -89,7 +89,10 @@ def ceiling(name: str, target: Level) -> None:
 @click.option("--dry-run", is_flag=True, help="Only show which session would end.")
 @click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
 def reset(name: str | None, dry_run: bool, yes: bool) -> int:
-    """End a session for ever, with its children. Its memories stay; its name is never used again."""
+    """End a session for ever, with its children. Its memories stay; its name is never used again.
+
+    What was said in it is really removed.
+    """
     with _sessions() as sessions:
         row = sessions.find(options().agent, _the(name))
         if dry_run:
