@@ -1,0 +1,72 @@
+"""The gate's last look: whatever a verb was given, nothing above the taint and of no other agent leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tidegate import Level, Refused, Session, Store
+from tidegate.core.trail import Wanted
+from tidegate.storage.base import View, WritableView
+from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.tools import TOOLS
+
+AGENT = "ada"
+
+
+class LeakyProvider(InMemoryProvider):
+    """A provider whose views reach too far: to every level, or into another agent."""
+
+    reaches: str = AGENT
+
+    @contextmanager
+    def view(self, agent: str, taint: Level) -> Iterator[View]:
+        with super().view(self.reaches, Level.RESTRICTED) as view:
+            yield view
+
+    @contextmanager
+    def writable_view(self, agent: str, taint: Level) -> Iterator[WritableView]:
+        with super().writable_view(agent, taint) as own, super().view(self.reaches, Level.RESTRICTED) as all_levels:
+            yield WritableView((own.own, *all_levels.visible), own.own)
+
+
+@pytest.fixture
+def store() -> Store:
+    provider = LeakyProvider()
+    store = Store(provider, toolset=TOOLS)
+    for agent in (AGENT, "eve"):
+        store.session(agent, level=Level.RESTRICTED).memory.save("k", "the secret")
+    return store
+
+
+READS = {
+    "get": lambda session: session.memory.get("k"),
+    "search": lambda session: session.memory.search("secret"),
+    "list": lambda session: session.memory.list().page(),
+}
+
+
+@pytest.mark.parametrize("reaches", [AGENT, "eve"])
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_p1_p6_a_read_that_saw_too_much_is_refused(
+    store: Store, reaches: str, read: Callable[[Session], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LeakyProvider, "reaches", reaches)
+    with pytest.raises(Refused) as refused:
+        read(store.session(AGENT))
+    assert refused.value.details == {"rule": "P1"}
+    assert "secret" not in str(refused.value.to_dict())
+
+
+def test_p1_a_write_that_saw_too_much_is_refused_and_undone(store: Store) -> None:
+    session = store.session(AGENT)
+    session.memory.save("k", "mine")
+    with pytest.raises(Refused) as refused:
+        session.memory.delete("k")  # its answer would say that a higher variant shows again
+    assert refused.value.details == {"rule": "P1"}
+    assert [line.entry.event.action for line in store.owner(AGENT).trail(Wanted(level=Level.PUBLIC))] == [
+        "save",
+        "refuse",
+    ]
