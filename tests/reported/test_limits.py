@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from tests.conftest import Run
 from tests.surfaces.mcp_peer import serving
 
+import tidegate
 from tidegate.core.session import Session
 from tidegate.errors import InvalidArgument, LimitExceeded
+from tidegate.storage import sqlite_compartment
 
 ANSWER_BYTES_MAX = 100_000
 MEBIBYTE = 1024 * 1024
@@ -107,3 +111,14 @@ def test_x11_tags_that_repeat_are_one(session: Session) -> None:
 def test_x10_thousands_of_one_tag_are_listed_whole(session: Session) -> None:
     session.memory.save_many([(f"k{n:04}", "c", ["old"]) for n in range(2_000)])
     assert len(list(session.memory.list(tag="old"))) == 2_000
+
+
+@pytest.mark.parametrize("query", [sqlite_compartment._PAGE, sqlite_compartment._PAGE_OF_TAG], ids=["all", "of a tag"])
+def test_f03_the_last_page_costs_what_the_first_does_for_none_is_scanned_or_sorted(tmp_path: Path, query: str) -> None:
+    with tidegate.open(tmp_path) as store:
+        store.session("assistant").memory.save("k", "c", ["t"])
+    database = apsw.Connection(str(tmp_path / "agents" / "assistant" / "public.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    plan = [str(row[3]) for row in database.execute(f"EXPLAIN QUERY PLAN {query}", ("",) * query.count("?"))]
+    database.close()
+    assert any("key>?" in step for step in plan), plan
+    assert not any(step.startswith("SCAN") or "TEMP B-TREE" in step for step in plan), plan
