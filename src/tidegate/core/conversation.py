@@ -15,7 +15,6 @@ from tidegate.policy.levels import Level
 from tidegate.storage.base import View, WritableView
 
 _BATCH = 100
-_WHOLE = 2**31  # no content is longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Message:
 
 
 class Conversation:
-    """The messages of one session, in order. They outlast restarts; a reset clears them."""
+    """The messages of one session, in order. They outlast restarts; a reset clears them, or a later purge."""
 
     def __init__(self, gate: Gate, seat: Seat) -> None:
         self._gate = gate
@@ -61,7 +60,7 @@ def _append(view: WritableView, act: Act, session: str, contents: Sequence[str],
 
 def _messages(view: View, session: str) -> Iterator[Record]:
     start = key_of(session, 0)
-    for record in records.merged(view, Kind.MESSAGE, tag=None, after=start, batch=_BATCH, chars_max=_WHOLE):
+    for record in records.merged(view, Kind.MESSAGE, tag=None, after=start, batch=_BATCH, chars_max=records.WHOLE):
         if not is_of(record.key, session):
             return
         yield record

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, suppress
@@ -13,11 +12,12 @@ from pathlib import Path
 
 from tidegate import home as homes
 from tidegate.core.guidance import read_instructions
+from tidegate.core.records import WHOLE, every
 from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import verify
 from tidegate.domain.finding import Finding, Remedy, error, warning
 from tidegate.domain.rank import FREQUENCY_MAX, Statistics
-from tidegate.domain.record import Kind, Record
+from tidegate.domain.record import Kind
 from tidegate.domain.spelling import is_word
 from tidegate.domain.text import analyse
 from tidegate.errors import StorageError, TidegateError
@@ -136,7 +136,7 @@ def _contents(archive: Archive, where: str) -> list[Finding]:
     frequencies: Counter[str] = Counter()
     statistics = Statistics()
     with archive.snapshot():
-        for record in _memories(archive):
+        for record in every(archive, Kind.MEMORY, batch=_PAGE, chars_max=WHOLE):
             columns = analyse(record.key, record.tags, record.content)
             frequencies.update({*columns.key, *columns.tags, *columns.content})
             lengths = (len(columns.key), len(columns.tags), len(columns.content))
@@ -152,13 +152,6 @@ def _contents(archive: Archive, where: str) -> list[Finding]:
 
 def _known(archive: Archive, word: str) -> bool:
     return archive.vocabulary(word, word + "\0", limit=1) == [word]
-
-
-def _memories(archive: Archive) -> Iterator[Record]:
-    after = ""
-    while batch := archive.page(Kind.MEMORY, after=after, tag=None, limit=_PAGE, chars_max=sys.maxsize):
-        yield from batch
-        after = batch[-1].key
 
 
 def _chain(archive: Archive, where: str, settings: _Settings) -> Iterator[Finding]:

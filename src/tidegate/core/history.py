@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.core import records
-from tidegate.core.door import OWNER, Door
+from tidegate.core.door import Door
 from tidegate.core.records import Item
 from tidegate.domain.audit import Action
 from tidegate.domain.memory import Saved
@@ -27,7 +27,7 @@ def history(door: Door, key: str, level: Level | None) -> list[Version]:
     )
 
 
-def restore(door: Door, key: str, level: Level, version: int | None, session: str = OWNER) -> Restored:
+def restore(door: Door, key: str, level: Level, version: int | None, session: str) -> Restored:
     """An earlier version, saved again at its own level; by default what was deleted, else what the newest replaced.
 
     Its origin stays what it was: who restores a text has not written it (P18). Raises: NotFound.
@@ -41,7 +41,7 @@ def restore(door: Door, key: str, level: Level, version: int | None, session: st
     return Restored(key, level, saved.version, saved.status, chosen.version)
 
 
-def relabel(door: Door, key: str, to: Level, level: Level | None, *, dry_run: bool, session: str = OWNER) -> Relabelled:
+def relabel(door: Door, key: str, to: Level, level: Level | None, *, dry_run: bool) -> Relabelled:
     """A copy at another level, of the highest live variant or the one at `level`; the original stays (P3).
 
     Both chains tell of it, the lower one without naming the higher level. Raises: NotFound, InvalidArgument.
@@ -49,7 +49,7 @@ def relabel(door: Door, key: str, to: Level, level: Level | None, *, dry_run: bo
     source = _highest_live(door, key, level, to)
     if dry_run:
         return Relabelled(key, source.level, to)
-    act = door.act(session)
+    act = door.act()
     # P9: the source's entry first. A power cut in between leaves an entry too many, never a copy without one.
     with door.archive(source.level) as archive, archive.transaction(durable=True):
         current = archive.read(Kind.MEMORY, key)
@@ -57,12 +57,12 @@ def relabel(door: Door, key: str, to: Level, level: Level | None, *, dry_run: bo
             raise NotFound("key: was changed at the same time; look again", argument="key")
         where = f"to {to}" if to.can_flow_to(source.level) else "upward"
         archive.append(records.event_of(act, Action.RELABEL, source, where))
-    saved = _save_copy(door, source, to, session)
+    saved = _save_copy(door, source, to)
     return Relabelled(key, source.level, to, saved.version, saved.status)
 
 
-def _save_copy(door: Door, source: Record, to: Level, session: str) -> Saved:
-    act = door.act(session)
+def _save_copy(door: Door, source: Record, to: Level) -> Saved:
+    act = door.act()
     with door.archive(to) as archive, door.writing(archive, act) as view:
         return records.save(view, act, _item(source), Action.RELABEL)
 

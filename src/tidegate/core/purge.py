@@ -9,7 +9,7 @@ from itertools import islice
 
 from tidegate.core.clearing import Clearing
 from tidegate.core.door import Door
-from tidegate.core.records import event_of
+from tidegate.core.records import event_of, every
 from tidegate.core.upkeep import sweep
 from tidegate.domain.audit import Action
 from tidegate.domain.message import session_of
@@ -66,25 +66,20 @@ def _sweep_all(door: Door, archive: Archive, now: datetime) -> None:
 
 def _expired(door: Door, archive: Archive, before: datetime) -> Iterator[VersionId]:
     """All versions of what expired by then and is not put away yet, as a dry run finds it."""
-    after = ""
-    while door.expiry and (batch := archive.page(Kind.MEMORY, after=after, tag=None, limit=STEP, chars_max=0)):
-        for record in batch:
-            if not door.expiry.seen_at(record, before).live:
-                versions = archive.versions(Kind.MEMORY, record.key)
-                yield from (VersionId(each.kind, each.key, each.version) for each in versions)
-        after = batch[-1].key
+    for record in every(archive, Kind.MEMORY, batch=STEP, chars_max=0) if door.expiry else ():
+        if not door.expiry.seen_at(record, before).live:
+            versions = archive.versions(Kind.MEMORY, record.key)
+            yield from (VersionId(each.kind, each.key, each.version) for each in versions)
 
 
 def _left_behind(door: Door, archive: Archive, before: datetime) -> Counter[str]:
     """How many messages there are of each session that is no living named one, and has said nothing since."""
     living = {row.id for row in door.provider.control.sessions(door.agent) if not row.ended}
-    left, silent_since, after = Counter[str](), dict[str, datetime](), ""
-    while batch := archive.page(Kind.MESSAGE, after=after, tag=None, limit=STEP, chars_max=0):
-        for record in batch:
-            session = session_of(record.key)
-            left[session] += 1
-            silent_since[session] = max(record.updated_at, silent_since.get(session, record.updated_at))
-        after = batch[-1].key
+    left, silent_since = Counter[str](), dict[str, datetime]()
+    for record in every(archive, Kind.MESSAGE, batch=STEP, chars_max=0):
+        session = session_of(record.key)
+        left[session] += 1
+        silent_since[session] = max(record.updated_at, silent_since.get(session, record.updated_at))
     for session, since in silent_since.items():
         if session in living or since > before:
             del left[session]

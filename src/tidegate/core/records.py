@@ -13,6 +13,9 @@ from tidegate.domain.record import Draft, Kind, Origin, Record
 from tidegate.domain.text import Columns
 from tidegate.storage.base import Reading, View, WritableView
 
+WHOLE = 1 << 30
+"""Characters: more than any content has, whatever the limits are now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -51,6 +54,18 @@ def variants(visible: Sequence[Reading], kind: Kind, key: str) -> list[Record]:
     return [record for record in found if record is not None and record.live]
 
 
+def every(
+    compartment: Reading, kind: Kind, *, batch: int, chars_max: int, tag: str | None = None, after: str = ""
+) -> Iterator[Record]:
+    """Live records of one compartment in key order, read `batch` at a time, contents cut to `chars_max`."""
+    while True:
+        records = compartment.page(kind, after=after, tag=tag, limit=batch, chars_max=chars_max)
+        yield from records
+        if len(records) < batch:
+            return
+        after = records[-1].key
+
+
 def is_shadowed(view: View, depth: int, kind: Kind, key: str) -> bool:
     """Whether a live variant stands above, among the compartments of the view."""
     return any(upper.has_live(kind, key) for upper in view.visible[:depth])
@@ -69,8 +84,8 @@ def merged(view: View, kind: Kind, *, tag: str | None, after: str, batch: int, c
 
 def of_level(view: View, depth: int, kind: Kind, *, tag: str, batch: int, chars_max: int) -> Iterator[Record]:
     """Live records of one compartment of the view that carry a tag, in key order, without those that are shadowed."""
-    for key, _, record in _stream(view.visible[depth], depth, kind, tag, "", batch, chars_max):
-        if not is_shadowed(view, depth, kind, key):
+    for record in every(view.visible[depth], kind, tag=tag, batch=batch, chars_max=chars_max):
+        if not is_shadowed(view, depth, kind, record.key):
             yield record
 
 
@@ -100,10 +115,5 @@ def _next_version(item: Item, before: Record | None, act: Act) -> tuple[Draft, S
 def _stream(
     compartment: Reading, depth: int, kind: Kind, tag: str | None, after: str, batch: int, chars_max: int
 ) -> Iterator[tuple[str, int, Record]]:
-    while True:
-        records = compartment.page(kind, after=after, tag=tag, limit=batch, chars_max=chars_max)
-        for record in records:
-            yield record.key, depth, record
-        if len(records) < batch:
-            return
-        after = records[-1].key
+    for record in every(compartment, kind, tag=tag, after=after, batch=batch, chars_max=chars_max):
+        yield record.key, depth, record

@@ -14,6 +14,7 @@ from tidegate.core.door import OWNER, Door
 from tidegate.core.expiry import Fading
 from tidegate.core.foreign import open_source
 from tidegate.core.intake import Imported, Intake, Notice, Rules
+from tidegate.core.records import WHOLE, every
 from tidegate.domain.audit import Action, Event
 from tidegate.domain.exported import exported, heading
 from tidegate.domain.foreign import Source
@@ -29,7 +30,6 @@ from tidegate.policy.taint import Standing
 from tidegate.storage.base import Reading
 
 _BATCH = 32  # records read at once: at the most so many of the longest contents are in memory
-_WHOLE = 1 << 30  # characters: whatever the limits are now, what was once saved is exported as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Transfer:
             count = sum(1 for compartment in lowest_first for _ in _live(compartment, 1))
             write(to_line(heading(self._door.agent, level, count, now)))
             for compartment in lowest_first:
-                for record in _live(compartment, _WHOLE):
+                for record in _live(compartment, WHOLE):
                     self._check(record, level)
                     write(to_line(exported(record)))
         return Exported(level, count)
@@ -144,7 +144,4 @@ class Transfer:
 
 def _live(compartment: Reading, chars_max: int) -> Iterator[Record]:
     """The live memories of a compartment, in the order of their keys."""
-    after = ""
-    while records := compartment.page(Kind.MEMORY, after=after, tag=None, limit=_BATCH, chars_max=chars_max):
-        yield from records
-        after = records[-1].key
+    return every(compartment, Kind.MEMORY, batch=_BATCH, chars_max=chars_max)
