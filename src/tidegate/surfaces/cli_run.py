@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 
 import click
 
@@ -42,7 +43,8 @@ def run(once: bool) -> int:
             remark(f"tidegate run: {done} {'run' if done == 1 else 'runs'}")
             return 0
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: wakeups.stop())
+            # On a thread: whatever the handler interrupts may hold the very lock that stopping needs.
+            signal.signal(number, lambda *_: threading.Thread(target=wakeups.stop, daemon=True).start())
         output.note("tidegate run: awake")
         ended = wakeups.run()
     output.note("tidegate run: stopped")
