@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import takewhile
 
-from tidegate.domain.audit import Action, Event, commit
+from tidegate.domain.audit import Action, version_event
 from tidegate.domain.message import is_of, key_of
 from tidegate.domain.record import Kind
 from tidegate.policy.levels import Level
@@ -64,5 +64,4 @@ class Clearing:
         archive.bury(Kind.MESSAGE, key, now)  # only what is dead can be removed
         for version in archive.versions(Kind.MESSAGE, key):
             archive.remove(VersionId(Kind.MESSAGE, key, version.version))
-            commitment = commit(version.nonce, version.key, version.content, version.tags)
-            archive.append(Event(now, session, Action.PURGE, f"version {version.version}", commitment))
+            archive.append(version_event(now, session, Action.PURGE, version))

@@ -9,13 +9,11 @@ from datetime import datetime
 
 from tidegate.core.expiry import FadingCompartment
 from tidegate.core.gate import Act
+from tidegate.domain.audit import OWNER
 from tidegate.domain.expiry import Expiry
 from tidegate.errors import NotFound
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive, StorageProvider, WritableView
-
-OWNER = ""
-"""Stands in audit entries where a session would."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tidegate.core.door import OWNER, Door
+from tidegate.core.door import Door
 from tidegate.core.history import history, relabel, restore
 from tidegate.core.purge import Progress, purge
 from tidegate.core.trail import Line, Wanted, trail
@@ -15,7 +15,7 @@ from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import Verdict, verify
 from tidegate.domain.anchor import Anchor
 from tidegate.domain.arguments import check_key
-from tidegate.domain.audit import GENESIS
+from tidegate.domain.audit import GENESIS, OWNER
 from tidegate.domain.limits import Limits
 from tidegate.domain.version import Purged, Relabelled, Restored, Version
 from tidegate.errors import InvalidArgument, NotFound, StorageError

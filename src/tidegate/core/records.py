@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tidegate.core.gate import Act
-from tidegate.domain.audit import Action, Event, commit
+from tidegate.domain.audit import Action, Event, version_event
 from tidegate.domain.memory import Saved, Status
 from tidegate.domain.record import Draft, Kind, Origin, Record
 from tidegate.domain.text import Columns
@@ -91,8 +91,7 @@ def of_level(view: View, depth: int, kind: Kind, *, tag: str, batch: int, chars_
 
 def event_of(act: Act, action: Action, version: Draft, status: str = "") -> Event:
     """The audit event of a change to one version: it commits to the content without revealing it (P9)."""
-    commitment = commit(version.nonce, version.key, version.content, version.tags)
-    return Event(act.at, act.session, action, f"version {version.version} {status}".rstrip(), commitment)
+    return version_event(act.at, act.session, action, version, status)
 
 
 def _next_version(item: Item, before: Record | None, act: Act) -> tuple[Draft, Status]:

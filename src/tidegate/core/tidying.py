@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from tidegate.domain.audit import Action, Event, commit
+from tidegate.domain.audit import OWNER, Action, version_event
 from tidegate.domain.job import OPEN, UNDELIVERED
 from tidegate.domain.record import Kind, Record
 from tidegate.policy.levels import Level
@@ -45,8 +45,7 @@ class Tidying:
                 archive.bury(Kind.RUN, record.key, now)  # only what is dead can be removed
             for version in doomed:
                 archive.remove(VersionId(Kind.RUN, record.key, version.version))
-                commitment = commit(version.nonce, version.key, version.content, version.tags)
-                archive.append(Event(now, "", Action.PURGE, f"version {version.version}", commitment))
+                archive.append(version_event(now, OWNER, Action.PURGE, version))
         return len(doomed)
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import islice
 
 from tidegate.core.door import Door
-from tidegate.domain.audit import Action, Entry, commit
+from tidegate.domain.audit import Action, Entry, commitment_of
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive
 
@@ -78,4 +78,4 @@ class _Keys:
     @cached_property
     def _by_commitment(self) -> Mapping[str, str]:
         versions = self._archive.every_version()
-        return {commit(each.nonce, each.key, each.content, each.tags): each.key for each in versions}
+        return {commitment_of(each): each.key for each in versions}

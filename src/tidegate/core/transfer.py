@@ -10,12 +10,12 @@ from pathlib import Path
 
 from tidegate.core import files
 from tidegate.core.backup import BackedUp, Backup
-from tidegate.core.door import OWNER, Door
+from tidegate.core.door import Door
 from tidegate.core.expiry import Fading
 from tidegate.core.foreign import open_source
 from tidegate.core.intake import Imported, Intake, Notice, Rules
 from tidegate.core.records import WHOLE, every
-from tidegate.domain.audit import Action, Event
+from tidegate.domain.audit import OWNER, Action, Event
 from tidegate.domain.exported import exported, heading
 from tidegate.domain.foreign import Source
 from tidegate.domain.jsonlines import to_line

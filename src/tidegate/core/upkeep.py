@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timedelta
 
 from tidegate.core.expiry import Fading, FadingCompartment
-from tidegate.domain.audit import Action, Event, commit
+from tidegate.domain.audit import OWNER, Action, Event, version_event
 from tidegate.domain.expiry import Expiry
 from tidegate.domain.record import Record
 from tidegate.domain.text import analyse
@@ -119,7 +119,7 @@ def rebuild_index(archive: Archive, now: datetime, progress: Callable[[str], obj
         after = index_step(archive, after)
     documents = archive.statistics().documents
     with archive.transaction():
-        archive.append(Event(now, "", Action.REINDEX, f"{documents} memories"))
+        archive.append(Event(now, OWNER, Action.REINDEX, f"{documents} memories"))
     return documents
 
 
@@ -129,8 +129,7 @@ def sweep(archive: Archive, expiry: Expiry, now: datetime) -> int:
         expired = _expired(archive, expiry, now)
         for record, expired_at in expired:
             archive.bury(record.kind, record.key, expired_at)
-            commitment = commit(record.nonce, record.key, record.content, record.tags)
-            archive.append(Event(now, "", Action.EXPIRE, f"version {record.version}", commitment))
+            archive.append(version_event(now, OWNER, Action.EXPIRE, record))
     return len(expired)
 
 

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from tidegate.domain.anchor import Anchor
-from tidegate.domain.audit import GENESIS, Action, Entry, chain, commit
+from tidegate.domain.audit import GENESIS, Action, Entry, chain, commitment_of
 from tidegate.domain.record import Record
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
@@ -161,7 +161,7 @@ def _unexplained(archive: Kept, told: Mapping[bytes, tuple[int, _Fate]]) -> Iter
     seen: set[bytes] = set()
     try:
         for record in archive.every_version():
-            commitment = _short(commit(record.nonce, record.key, record.content, record.tags))
+            commitment = _short(commitment_of(record))
             seen.add(commitment)
             sequence, fate = told.get(commitment, (None, None))
             if fate is None:

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from tidegate.domain.record import Draft
+
 GENESIS = "0" * 64
+
+OWNER = ""
+"""Stands in an event where a session would: for an act of the owner, or of the upkeep, outside any."""
 
 
 class Action(StrEnum):
@@ -43,7 +48,7 @@ class Action(StrEnum):
 class Event:
     """What happened, before it has a place in a chain.
 
-    session: the session's id; "" for an act of the owner outside any session.
+    session: the session's id, or OWNER.
     detail: names only (a rule, levels, argument names, a status); never a key, content, tag or query (P12).
     commitment: hash of nonce, key, content and tags of the version concerned, or "".
     """
@@ -68,6 +73,16 @@ class Entry:
 def commit(nonce: str, key: str, content: str, tags: tuple[str, ...]) -> str:
     """The commitment to one version: it reveals nothing once nonce and text are gone."""
     return _digest([nonce, key, content, list(tags)], None)
+
+
+def commitment_of(version: Draft) -> str:
+    """The commitment to a version that is there."""
+    return commit(version.nonce, version.key, version.content, version.tags)
+
+
+def version_event(at: datetime, session: str, action: Action, version: Draft, status: str = "") -> Event:
+    """What happened to one version. session, status: as in `Event`; status is a part of the detail."""
+    return Event(at, session, action, f"version {version.version} {status}".rstrip(), commitment_of(version))
 
 
 def chain(event: Event, last: Entry | None, secret: bytes | None = None) -> Entry:
