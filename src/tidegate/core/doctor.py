@@ -138,9 +138,8 @@ def _contents(archive: Archive, where: str) -> list[Finding]:
     with archive.snapshot():
         for record in every(archive, Kind.MEMORY, batch=_PAGE, chars_max=WHOLE):
             columns = analyse(record.key, record.tags, record.content)
-            frequencies.update({*columns.key, *columns.tags, *columns.content})
-            lengths = (len(columns.key), len(columns.tags), len(columns.content))
-            statistics += Statistics(1, lengths)
+            frequencies.update(columns.terms)
+            statistics += Statistics(1, columns.lengths)
         counts = {term: min(count, FREQUENCY_MAX) for term, count in frequencies.items()}
         agrees = archive.statistics() == statistics and archive.frequencies(frequencies) == counts
         agrees = agrees and all(_known(archive, term) for term in frequencies if is_word(term))

@@ -36,6 +36,16 @@ class Columns:
     tags: tuple[str, ...]
     content: tuple[str, ...]
 
+    @property
+    def lengths(self) -> tuple[int, int, int]:
+        """The number of terms by column."""
+        return len(self.key), len(self.tags), len(self.content)
+
+    @property
+    def terms(self) -> set[str]:
+        """All terms, each once."""
+        return {*self.key, *self.tags, *self.content}
+
 
 @dataclass(frozen=True, slots=True)
 class Word:

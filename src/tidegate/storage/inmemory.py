@@ -104,14 +104,14 @@ class InMemoryCompartment(_Transactional, Archive):
         return [replace(record, content=record.content[:chars_max]) for record in itertools.islice(wanted, limit)]
 
     def statistics(self) -> Statistics:
-        return sum((Statistics(1, _lengths(columns)) for columns in self._columns.values()), Statistics())
+        return sum((Statistics(1, columns.lengths) for columns in self._columns.values()), Statistics())
 
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
-        held = [_words(columns) for columns in self._columns.values()]
+        held = [columns.terms for columns in self._columns.values()]
         return {term: min(sum(term in words for words in held), rank.FREQUENCY_MAX) for term in terms}
 
     def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
-        held = {term for columns in self._columns.values() for term in _words(columns)}
+        held = {term for columns in self._columns.values() for term in columns.terms}
         return sorted(term for term in held if is_word(term) and first <= term < below)[:limit]
 
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
@@ -121,7 +121,7 @@ class InMemoryCompartment(_Transactional, Archive):
             counts = _counts(columns, set(terms))
             weight = sum(rank.idf(frequencies[term], statistics) for term in counts)
             if counts:
-                match = Match(counts, _lengths(columns))
+                match = Match(counts, columns.lengths)
                 found.append((weight, Candidate(key, self._records[Kind.MEMORY, key].updated_at, match)))
         found.sort(key=lambda item: -item[0])
         return (candidate for _, candidate in found)
@@ -134,7 +134,7 @@ class InMemoryCompartment(_Transactional, Archive):
                 continue
             counts = _counts(columns, terms)
             if all(any(term in counts for term in group) for group in groups):
-                yield Candidate(key, self._records[kind, key].updated_at, Match(counts, _lengths(columns)))
+                yield Candidate(key, self._records[kind, key].updated_at, Match(counts, columns.lengths))
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         return (entry for sequence, entry in list(self._entries.items()) if sequence > after)
@@ -325,14 +325,6 @@ class InMemoryProvider(StorageProvider):
         with self._lock:
             for level in Level:
                 self._compartments.setdefault((agent, level), InMemoryCompartment(agent, level, self.audit_secret))
-
-
-def _words(columns: Columns) -> set[str]:
-    return {*columns.key, *columns.tags, *columns.content}
-
-
-def _lengths(columns: Columns) -> tuple[int, int, int]:
-    return len(columns.key), len(columns.tags), len(columns.content)
 
 
 def _counts(columns: Columns, terms: set[str]) -> dict[str, tuple[int, int, int]]:

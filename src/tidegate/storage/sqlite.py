@@ -198,8 +198,7 @@ class _Pool:
         return bool(self._idle.get(place))
 
     def take(self, place: _Place) -> _Opened:
-        if os.getpid() != self._process:
-            raise StorageError("the store was opened before this process was forked; open it again")
+        self.require_own_process()
         with self._lock:
             while self._taken >= VIEWS_MAX:
                 self._lock.wait()

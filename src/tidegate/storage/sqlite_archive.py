@@ -10,16 +10,15 @@ from tidegate.domain.audit import Entry
 from tidegate.domain.record import Kind, Record
 from tidegate.domain.text import ANALYSIS_VERSION, Columns
 from tidegate.storage.base import Archive, VersionId
-from tidegate.storage.sqlite_compartment import SqliteCompartment, lengths_of, stamp
+from tidegate.storage.sqlite_compartment import UNTAG, VERSION, SqliteCompartment, stamp
 from tidegate.storage.sqlite_connection import Row, damaged
 
-_VERSION = "content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at"
 _VERSIONS = f"""
-SELECT {_VERSION} FROM records WHERE kind = ?1 AND key = ?2 AND level = ?3 UNION ALL
-SELECT {_VERSION} FROM versions WHERE kind = ?1 AND key = ?2 AND level = ?3 ORDER BY version DESC
+SELECT {VERSION} FROM records WHERE kind = ?1 AND key = ?2 AND level = ?3 UNION ALL
+SELECT {VERSION} FROM versions WHERE kind = ?1 AND key = ?2 AND level = ?3 ORDER BY version DESC
 """
 _EVERY_VERSION = f"""
-SELECT kind, {_VERSION} FROM records WHERE level = ?1 UNION ALL SELECT kind, {_VERSION} FROM versions WHERE level = ?1
+SELECT kind, {VERSION} FROM records WHERE level = ?1 UNION ALL SELECT kind, {VERSION} FROM versions WHERE level = ?1
 """
 # Times under one key never run backwards, so any later version that was saved by then will do.
 _DEAD = """
@@ -36,23 +35,23 @@ SELECT kind, key, version FROM versions AS old WHERE level = ?1 AND (
 """
 _REMOVE = (
     f"""
-    DELETE FROM versions WHERE kind = ? AND key = ? AND version = ? AND level = ? RETURNING {_VERSION}
+    DELETE FROM versions WHERE kind = ? AND key = ? AND version = ? AND level = ? RETURNING {VERSION}
     """,
     f"""
     DELETE FROM records WHERE kind = ? AND key = ? AND version = ? AND level = ? AND deleted_at IS NOT NULL
-    RETURNING {_VERSION}
+    RETURNING {VERSION}
     """,
 )
 _OLDEST = f"""
-SELECT {_VERSION} FROM records
+SELECT {VERSION} FROM records
 WHERE kind = 'memory' AND level = ? AND deleted_at IS NULL ORDER BY updated_at, key LIMIT ?
 """
 _OLDEST_OF_TAG = f"""
-SELECT {_VERSION} FROM tags CROSS JOIN records USING (kind, key)
+SELECT {VERSION} FROM tags CROSS JOIN records USING (kind, key)
 WHERE kind = 'memory' AND tag = ? AND level = ? AND deleted_at IS NULL ORDER BY updated_at, key LIMIT ?
 """
 _UNINDEXED = f"""
-SELECT {_VERSION} FROM records WHERE kind = 'memory' AND key > ? AND level = ? AND deleted_at IS NULL
+SELECT {VERSION} FROM records WHERE kind = 'memory' AND key > ? AND level = ? AND deleted_at IS NULL
 AND NOT EXISTS (SELECT 1 FROM terms_docsize WHERE terms_docsize.id = records.id) ORDER BY key LIMIT ?
 """
 _TO_INDEX = """
@@ -64,7 +63,6 @@ INSERT INTO versions (kind, key, version, level, content, tags, origin, nonce, c
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _HIDE = "UPDATE records SET deleted_at = ? WHERE kind = ? AND key = ?"
-_UNTAG = "DELETE FROM tags WHERE kind = ? AND tag = ? AND key = ?"
 _SET_LENGTHS = "UPDATE records SET key_terms = ?, tags_terms = ?, content_terms = ? WHERE id = ?"
 
 
@@ -100,7 +98,7 @@ class SqliteArchive(SqliteCompartment, Archive):
         if newest:
             self.put(record, columns)
             if record.deleted_at is not None:
-                self._db.executemany(_UNTAG, [(record.kind, tag, record.key) for tag in record.tags])
+                self._db.executemany(UNTAG, [(record.kind, tag, record.key) for tag in record.tags])
                 self._db.execute(_HIDE, (stamp(record.deleted_at), record.kind, record.key))
             return
         version = (record.version, self.level.name, record.content, json.dumps(record.tags, ensure_ascii=False))
@@ -131,11 +129,10 @@ class SqliteArchive(SqliteCompartment, Archive):
         return [self._record(Kind.MEMORY, row) for row in rows]
 
     def index(self, record: Record, columns: Columns) -> None:
-        lengths = lengths_of(columns)
         found: list[Row] = self._db.execute(_TO_INDEX, (record.key, record.version, self.level.name)).fetchall()
         for (row,) in found:
-            self._db.execute(_SET_LENGTHS, (*lengths, row))
-            self._index(row, columns, lengths)
+            self._db.execute(_SET_LENGTHS, (*columns.lengths, row))
+            self._index(row, columns)
 
     def settle_index(self) -> None:
         self._db.execute("UPDATE compartment SET analysis = ?", (ANALYSIS_VERSION,))

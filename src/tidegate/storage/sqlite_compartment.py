@@ -30,10 +30,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES_END = 250_000_000_000_000_000  # in the year 9892, before the last that a datetime can name
 _UNDECODABLE = (KeyError, TypeError, ValueError, OverflowError)  # what raw SQL can put in, and this program never does
 _ORIGINS = {origin.value: origin for origin in Origin}
-Lengths = tuple[int, int, int]
 
 _FIELDS = "key, tags, origin, version, nonce, created_at, updated_at, deleted_at"
-_READ = f"SELECT content, {_FIELDS} FROM records WHERE kind = ? AND key = ? AND level = ?"
+VERSION = f"content, {_FIELDS}"
+"""The columns of a version, in the order in which `_record` takes them."""
+_READ = f"SELECT {VERSION} FROM records WHERE kind = ? AND key = ? AND level = ?"
 _READ_SHORT = f"SELECT substr(content, 1, ?), {_FIELDS} FROM records WHERE kind = ? AND key = ? AND level = ?"
 _HAS_LIVE = "SELECT 1 FROM records WHERE kind = ? AND key = ? AND level = ? AND deleted_at IS NULL"
 _PAGE = f"""
@@ -75,7 +76,7 @@ WHERE kind = ? AND key = ?
 _TOUCH = "UPDATE records SET updated_at = ? WHERE kind = ? AND key = ?"
 _BURY = "UPDATE records SET deleted_at = ? WHERE id = ?"
 _TAG = "INSERT INTO tags VALUES (?, ?, ?)"
-_UNTAG = "DELETE FROM tags WHERE kind = ? AND tag = ? AND key = ?"
+UNTAG = "DELETE FROM tags WHERE kind = ? AND tag = ? AND key = ?"
 _INSERT_TERMS = "INSERT INTO terms (rowid, key, tags, content) VALUES (?, ?, ?, ?)"
 _IS_INDEXED = "SELECT 1 FROM terms_docsize WHERE id = ?"
 _DELETE_TERMS = "DELETE FROM terms WHERE rowid = ?"
@@ -209,7 +210,7 @@ class SqliteCompartment(Compartment):
             set_synchronous(self._db, self._synchronous)
 
     def put(self, draft: Draft, columns: Columns | None) -> None:
-        lengths = lengths_of(columns)
+        lengths = columns.lengths if columns else (0, 0, 0)
         version = (draft.version, draft.content, json.dumps(draft.tags, ensure_ascii=False), draft.origin, draft.nonce)
         times = (stamp(draft.created_at), stamp(draft.updated_at))
         row = self._withdraw(draft.kind, draft.key)
@@ -221,7 +222,7 @@ class SqliteCompartment(Compartment):
             self._db.execute(_REPLACE, (*version, *times, *lengths, row))
         self._db.executemany(_TAG, [(draft.kind, tag, draft.key) for tag in draft.tags])
         if columns is not None:
-            self._index(row, columns, lengths)
+            self._index(row, columns)
 
     def touch(self, kind: Kind, key: str, updated_at: datetime) -> None:
         self._db.execute(_TOUCH, (stamp(updated_at), kind, key))
@@ -247,7 +248,7 @@ class SqliteCompartment(Compartment):
         if level != self._label:  # P17: never written over, never read
             raise StorageError("key: holds data of an unknown level; run `tidegate doctor`")
         if deleted_at is None:
-            self._db.executemany(_UNTAG, [(kind, tag, key) for tag in json.loads(tags)])
+            self._db.executemany(UNTAG, [(kind, tag, key) for tag in json.loads(tags)])
             if kind is Kind.MEMORY and self._db.execute(_IS_INDEXED, (row,)).fetchone():  # not so while it is rebuilt
                 self._unindex(row, analyse(key, json.loads(tags), content), lengths)
         return int(row)
@@ -257,11 +258,11 @@ class SqliteCompartment(Compartment):
         rows: list[Row] = self._db.execute("SELECT analysis FROM compartment").fetchall()
         return int(rows[0][0]) if rows else 0
 
-    def _index(self, row: int, columns: Columns, lengths: Lengths) -> None:
+    def _index(self, row: int, columns: Columns) -> None:
         texts = (" ".join(columns.key), " ".join(columns.tags), " ".join(columns.content))
         self._db.execute(_INSERT_TERMS, (row, *texts))
         self._db.execute(_LEARN, (json.dumps(_words(columns)),))
-        self._db.execute(_ADD_STATISTICS, (1, *lengths))
+        self._db.execute(_ADD_STATISTICS, (1, *columns.lengths))
 
     def _unindex(self, row: int, columns: Columns, lengths: Sequence[int]) -> None:
         self._db.execute(_DELETE_TERMS, (row,))
@@ -292,11 +293,6 @@ class SqliteCompartment(Compartment):
             level=self.level,
             deleted_at=None if deleted_at is None else _time(deleted_at),
         )
-
-
-def lengths_of(columns: Columns | None) -> Lengths:
-    """The number of terms by column."""
-    return (len(columns.key), len(columns.tags), len(columns.content)) if columns else (0, 0, 0)
 
 
 def _any_of(terms: Sequence[str]) -> str:
