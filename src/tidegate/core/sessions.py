@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidegate.core.audit import Recorder
 from tidegate.core.clearing import Clearing
-from tidegate.domain.arguments import check_agent, check_key
+from tidegate.domain.arguments import check_agent, check_key, check_level
 from tidegate.domain.audit import Action
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument
@@ -62,6 +62,9 @@ class Sessions:
         Raises: Refused (ended, ceiling, parent), InvalidArgument.
         """
         check_agent(agent)
+        check_level(level)
+        if ceiling is not None:
+            check_level(ceiling, "ceiling")
         if name is None:
             return self._new(self._ephemeral, agent, None, level, ceiling, parent)
         name = self._check_name(name)
@@ -133,8 +136,9 @@ class Sessions:
         """The taint after it was raised to at least `level`, durably; towards a lower level nothing happens (P4).
 
         asked_by: the parent or child whose taint is the reason. A refusal depends on it, and so is entered in its
-        chain, which may lie above this session's (P5). Raises: Refused (unknown, ended, ceiling).
+        chain, which may lie above this session's (P5). Raises: Refused (unknown, ended, ceiling), InvalidArgument.
         """
+        check_level(level)
         with self._store_of(session).transaction():
             row = self.read(session)
             decision = decide(TaintRaise(standing_of(row), level))

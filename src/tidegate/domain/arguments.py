@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, LimitExceeded
+from tidegate.policy.levels import Level
 
 _AGENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 # Names that Windows gives to devices, whatever follows a dot.
@@ -69,6 +70,13 @@ def check_query(query: object, limits: Limits) -> str:
     if len(text) > limits.query_chars_max:
         raise _too_much("query", "characters", limits.query_chars_max, len(text))
     return text
+
+
+def check_level(level: object, argument: str = "level") -> Level:
+    """A level as the host's own code names it: neither a word nor a number is taken for one."""
+    if not isinstance(level, Level):
+        raise InvalidArgument(f"{argument}: must be a Level, such as Level.PUBLIC", argument=argument)
+    return level
 
 
 def check_number(argument: str, value: object, *, default: int, most: int) -> int:
