@@ -131,7 +131,7 @@ def test_i13_a_path_is_a_path_and_never_a_uri(scene: Scene, monkeypatch: pytest.
     assert {entry.name for entry in scene.folder.iterdir()} == set(names)
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "\ud83d", "folder", "folder/none/export"])
+@pytest.mark.parametrize("name", ["", ".", "/", "a\0b", "\ud83d", "folder", "folder/none/export"])
 def test_i13_what_can_be_no_file_is_refused(scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(scene.folder)
     Path("folder").mkdir()

@@ -133,6 +133,8 @@ def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Ite
     What had the name before is replaced then, and left as it is when anything fails.
     Raises: InvalidArgument when the name is that of something else than a file; StorageError.
     """
+    if not path.name:  # "." and "/": no name could be put beside them
+        raise _bad("is there and is not a plain file")
     new = path.with_name(f".tidegate-{secrets.token_hex(8)}.new")
     try:
         if path.exists() and not path.is_file():
