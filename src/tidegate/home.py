@@ -100,7 +100,7 @@ class Settings:
         try:
             secret = self.audit_key_file.read_bytes()
         except (OSError, ValueError):
-            raise _bad_key_file("cannot be read") from None
+            raise _bad_key_file(f"cannot be read; write at least {_KEY_BYTES_MIN} random bytes into it") from None
         if len(secret) < _KEY_BYTES_MIN:
             raise _bad_key_file(f"must hold at least {_KEY_BYTES_MIN} bytes")
         return secret

@@ -68,6 +68,22 @@ def test_a_misuse_says_where_to_read_on(cli: Run) -> None:
     assert ran.err == "tidegate: Missing argument 'KEY' (see: tidegate save --help)\n"
 
 
+def test_what_there_is_to_choose_from_is_said_in_one_line(cli: Run) -> None:
+    ran = cli("relabel", "k")
+    assert "Choose from: public, internal, confidential, restricted (see: tidegate relabel --help)\n" in ran.err
+
+
+def test_the_short_option_shows_the_help_too(cli: Run) -> None:
+    assert cli("save", "-h").out == cli("save", "--help").out
+
+
+@pytest.mark.parametrize("name", ["agent", "audit", "cron", "session", "tools"])
+def test_the_commands_of_a_group_are_listed_with_whole_sentences(cli: Run, name: str) -> None:
+    listed = cli(name, "--help").out.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert listed.endswith(".")
+    assert "..." not in listed
+
+
 def test_after_two_dashes_json_is_a_word(cli: Run) -> None:
     ran = cli("get", "a", "--", "--json")
     assert (ran.code, ran.out) == (2, "")

@@ -308,3 +308,12 @@ def test_what_it_cannot_do_without_is_said_in_one_line(home: Path, setup: str, l
     command = [sys.executable, "-c", script, "mcp", *server(home)]
     ran = subprocess.run(command, input=b"", capture_output=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr.decode()) == (1, b"", line)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_only_who_tries_it_by_hand_is_told_that_it_waits(
+    cli: Run, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setattr("tidegate.surfaces.mcp.serve", lambda *_: 0)
+    ran = cli("mcp", terminal=terminal)
+    assert (ran.code, ran.out, "waiting for an MCP client" in ran.err) == (0, "", terminal)

@@ -33,6 +33,11 @@ def test_a_job_that_is_added_says_when_it_runs_next(cli: Run) -> None:
     assert shown.endswith("Z  30 7 * * 1-5 Europe/Berlin  digest\n")
 
 
+def test_where_there_is_nothing_to_list_people_are_told(cli: Run) -> None:
+    assert (cli("cron", "list").err, cli("cron", "list", "--json").err) == ("no jobs\n", "")
+    assert (cli("cron", "history").err, cli("cron", "history", "digest", "--json").err) == ("no runs\n", "")
+
+
 def test_the_owner_sees_all_levels_unless_they_say_less(cli: Run) -> None:
     cli(*ADD)
     cli(*ADD, "--level", "CONFIDENTIAL")

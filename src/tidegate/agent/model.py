@@ -40,7 +40,7 @@ def open_model(name: str, base_url: str | None = None, key: str | None = None) -
         raise _bad("the library of this provider is not installed: pip install pydantic-ai-slim[PROVIDER]") from None
     except UserError as error:
         missing = re.search(r"[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)", str(error))
-        hint = f"set {missing[0]}" if missing else "write it as provider:model, such as openai:gpt-5-mini"
+        hint = f"set {missing[0]}" if missing else "write provider:model, as in openai:gpt-5-mini, or set chat.base_url"
         raise _bad(f"the model cannot be opened: {hint}") from None
 
 

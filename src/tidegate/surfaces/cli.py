@@ -52,7 +52,7 @@ PLACES = {
 }
 
 
-@click.group(name="tidegate", cls=LazyGroup, places=PLACES)
+@click.group(name="tidegate", cls=LazyGroup, places=PLACES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tidegate", message="tidegate %(version)s")
 def root() -> None:
     """Persistent memory for AI agents that cannot leak downward.
@@ -103,7 +103,8 @@ def _misuse(usage: click.UsageError) -> InvalidArgument:
     """The parser's complaint as an error like any other, with where to read on."""
     path = usage.ctx.command_path if usage.ctx else "tidegate"
     named = {"argument": usage.param.name} if isinstance(usage, click.BadParameter) and usage.param else {}
-    return InvalidArgument(f"{usage.format_message().rstrip('.')} (see: {path} --help)", **named)
+    said = " ".join(usage.format_message().split())  # what there is to choose from comes one a line
+    return InvalidArgument(f"{said.rstrip('.')} (see: {path} --help)", **named)
 
 
 def _fail(error: TidegateError, words: Sequence[str]) -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LEVEL = click.Choice(Level, case_sensitive=False)
 _SECTION = "Common options"
+_WHOLE = 1000  # characters; no first sentence is as long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +140,11 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which they were added."""
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each name with the first sentence of its help, whole: the parser's own would end in the middle of it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, it.get_short_help_str(_WHOLE)) for name, it in self.commands.items()])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Its commands, then the options."""

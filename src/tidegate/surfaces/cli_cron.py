@@ -14,7 +14,7 @@ from tidegate.domain.age import read_age
 from tidegate.domain.moment import write_time
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import LEVEL, Group, open_session, open_store, options, show
+from tidegate.surfaces.cli_common import LEVEL, Group, open_session, open_store, options, remark, show
 from tidegate.surfaces.output import escape, escape_lines, to_json, write
 
 if TYPE_CHECKING:
@@ -74,8 +74,11 @@ def add(
 def list_() -> None:
     """List the jobs, of all levels up to --level. Under --json one a line."""
     with _reading() as session:
-        for job in session.jobs.list():
-            write(to_json(_shown(job)) if options().json else _line(job))
+        jobs = session.jobs.list()
+    for job in jobs:
+        write(to_json(_shown(job)) if options().json else _line(job))
+    if not jobs:
+        remark("no jobs")
 
 
 @cron.command(name="show", examples=("tidegate cron show digest",))
@@ -104,12 +107,12 @@ def remove(name: str) -> None:
 def history(name: str | None, limit: int) -> None:
     """Show the runs of a job, newest first, with their results and what became of these. Under --json one a line."""
     with _reading() as session:
-        for run, level in session.jobs.history(name, limit=limit):
-            if options().json:
-                write(to_json(_run(run, level)))
-            else:
-                for line in _told(run, level):
-                    write(line)
+        runs = session.jobs.history(name, limit=limit)
+    for run, level in runs:
+        for line in [to_json(_run(run, level))] if options().json else _told(run, level):
+            write(line)
+    if not runs:
+        remark("no runs")
 
 
 @cron.command(

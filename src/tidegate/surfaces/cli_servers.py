@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import Command, options
+from tidegate.surfaces.cli_common import Command, options, remark
 
 
 @click.command(cls=Command, examples=("tidegate mcp --agent assistant --session main --level INTERNAL",))
@@ -17,6 +19,8 @@ def mcp() -> int:
     """
     from tidegate.surfaces.mcp import serve
 
+    if sys.stdin is not None and sys.stdin.isatty():  # somebody tries it by hand, and would see nothing
+        remark("tidegate mcp: waiting for an MCP client on standard input; Ctrl-C ends it")
     chosen = options()
     return serve(chosen.home, chosen.agent, chosen.session, chosen.level or Level.PUBLIC)
 
