@@ -40,10 +40,6 @@ def _parse_number(text: str) -> object:
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
-def _is_path(value: object) -> bool:
-    return isinstance(value, str) and value.strip() != "" and "\0" not in value
-
-
 def _is_rules(read: Callable[[Any], object]) -> Callable[[Any], bool]:
     def accepts(value: object) -> bool:
         try:
@@ -74,15 +70,15 @@ def _parse_table(text: str) -> object:
 _NUMBER = _Kind(f"a whole number from 1 to {_NUMBER_MAX}", _is_number, _parse_number)
 _FLAG = _Kind("true or false", lambda value: isinstance(value, bool), {"true": True, "false": False}.get)
 _DURABILITY = _Kind('"normal" or "full"', lambda value: value in ("normal", "full"))
-_PATH = _Kind("the path of a file", _is_path)
-_TEXT = _Kind("a text, not empty", _is_path)
+_PATH = _Kind("the path of a file", config_servers.is_text)
+_TEXT = _Kind("a text, not empty", config_servers.is_text)
 _LEVEL = _Kind(f"one of {', '.join(Level.__members__)}", lambda value: read_label(value) is not None)
 _URL = _Kind("an http or https URL, without user and password", config_servers.is_url)
 _VARIABLE = _Kind(
     "the name of an environment variable: the key itself does not belong here",
-    lambda value: isinstance(value, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", value) is not None,
+    config_channels.is_variable,
 )
-_CHANNEL = _Kind("the name of a channel, as in [channels.NAME]", config_channels.is_name)
+_CHANNEL = _Kind("the name of a channel, as in [channels.NAME]", config_servers.is_name)
 _ZONE = _Kind("a time zone, such as Europe/Berlin", _is_read_by(schedule.read_zone))
 _QUIET = _Kind(
     "two different times of day, such as 22:00-07:00", _is_read_by(lambda text: schedule.read_quiet(text, None))

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate.config_servers import Complain
+from tidegate.config_servers import Complain, is_name, is_text
 from tidegate.policy.levels import Level, read_label
 
 SECTION = "channels"
@@ -54,9 +54,9 @@ def parse(tables: object, home: Path, complain: Complain) -> dict[str, Channel]:
     return {name: _channel(name, table, home, complain) for name, table in tables.items()}
 
 
-def is_name(value: object) -> bool:
-    """Whether it can be a channel's name."""
-    return isinstance(value, str) and re.fullmatch(r"[a-z0-9][a-z0-9-]{0,31}", value) is not None
+def is_variable(value: object) -> bool:
+    """Whether it can be the name of an environment variable, and is not rather what one holds."""
+    return isinstance(value, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", value) is not None
 
 
 def _channel(name: str, table: object, home: Path, complain: Complain) -> Channel:
@@ -72,7 +72,7 @@ def _channel(name: str, table: object, home: Path, complain: Complain) -> Channe
     for key, value in table.items():
         if key not in known:
             raise complain((*at, key), f"unknown key; known for {kind}: {', '.join(known)}")
-        if not isinstance(value, str) or not value.strip() or "\0" in value:
+        if not is_text(value):
             raise complain((*at, key), "must be a text, not empty")
     _check(table, kind, at, complain)
     path = _path(table["path"], home, at, complain) if "path" in table else None
@@ -86,7 +86,7 @@ def _check(table: dict[str, Any], kind: str, at: tuple[str, ...], complain: Comp
         raise complain(at, "needs a path")
     if kind == "apprise" and ("url" in table) == ("url_env" in table):
         raise complain(at, "needs a url or a url_env, and not both")
-    if "url_env" in table and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", table["url_env"]):
+    if "url_env" in table and not is_variable(table["url_env"]):
         raise complain((*at, "url_env"), "must be the name of an environment variable")
 
 

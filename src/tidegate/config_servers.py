@@ -64,7 +64,8 @@ class _Kind:
     accepts: Callable[[Any], bool]
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
+    """Whether it is a text that says something, such as a path."""
     return isinstance(value, str) and value.strip() != "" and "\0" not in value
 
 
@@ -76,9 +77,14 @@ def _is_table(value: object, key: str) -> bool:
     )
 
 
+def is_name(value: object) -> bool:
+    """Whether it can be the name of a section that the owner names."""
+    return isinstance(value, str) and re.fullmatch(r"[a-z0-9][a-z0-9-]{0,31}", value) is not None
+
+
 def is_url(value: object) -> bool:
     """Whether it is a URL that can be reached by HTTP, without a user or a password in it."""
-    if not _is_text(value):
+    if not is_text(value):
         return False
     try:
         parts = urlsplit(str(value))
@@ -95,12 +101,12 @@ _KEYS: Mapping[str, _Kind] = {
         lambda value: (
             isinstance(value, list)
             and bool(value)
-            and _is_text(value[0])
+            and is_text(value[0])
             and all(isinstance(word, str) and "\0" not in word for word in value)
         ),
     ),
     "url": _Kind("an http or https URL, without user and password", is_url),
-    "cwd": _Kind("the path of a folder", _is_text),
+    "cwd": _Kind("the path of a folder", is_text),
     "env": _Kind("a table of strings", lambda value: _is_table(value, "[A-Za-z_][A-Za-z0-9_]*")),
     "headers": _Kind("a table of strings", lambda value: _is_table(value, "[A-Za-z0-9!#$%&'*+.^_`|~-]+")),
     "timeout_seconds": _Kind(
@@ -124,7 +130,7 @@ def parse(tables: object, home: Path, complain: Complain) -> dict[str, Server]:
 
 def _server(name: str, table: object, home: Path, complain: Complain) -> Server:
     at = (SECTION, name)
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,31}", name):
+    if not is_name(name):
         raise complain(at, "a server's name is up to 32 of a-z, 0-9 and -")
     checked = _checked(table, _KEYS, at, complain)
     _check_kind(checked, at, complain)
