@@ -14,7 +14,7 @@ from tidegate.policy.hooks import (
     SessionUse,
     TaintRaise,
 )
-from tidegate.policy.servers import ServerCall, ServerEvent, ServerResult, ServerSend, judge
+from tidegate.policy.servers import CEILING, ServerCall, ServerEvent, ServerResult, ServerSend, judge
 from tidegate.policy.taint import Standing
 
 CHILD_DEPTH_MAX = 4
@@ -22,7 +22,6 @@ GENERATIONS_MAX = 3
 
 UNKNOWN_SESSION = Deny("P13", "unknown session: the owner makes one with `tidegate session new`")
 _ENDED = Deny("P7", "session ended: the owner starts a new one, under a new name")
-_CEILING = Deny("P4", "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session")
 _UNCLEARED = Deny("P14", "nothing goes there: it has no clearance in config.toml")
 _HELD = Deny("P14", "this conversation has read what must not go there: the owner can start a fresh session")
 _LEAVING = Deny("P1", "the result was withheld: it is not for this session")
@@ -93,7 +92,7 @@ def _raise(event: TaintRaise) -> Decision:
     if isinstance(standing, Deny):
         return standing
     level = max(standing.taint, event.source)  # P4: taint' = taint ⊔ source.
-    return Allow(level) if level.can_flow_to(standing.ceiling) else _CEILING
+    return Allow(level) if level.can_flow_to(standing.ceiling) else CEILING
 
 
 def _use(event: SessionUse) -> Decision:
@@ -112,7 +111,7 @@ def _open(event: SessionOpen) -> Decision:
         if not event.ceiling.can_flow_to(parent.ceiling):
             return Deny("P15", "a child's ceiling cannot be above its parent's")
         level = max(level, parent.taint)  # P15: a child starts at or above its parent's taint.
-    return Allow(level) if level.can_flow_to(event.ceiling) else _CEILING
+    return Allow(level) if level.can_flow_to(event.ceiling) else CEILING
 
 
 def _schedule(event: Scheduling) -> Decision:
@@ -124,7 +123,7 @@ def _schedule(event: Scheduling) -> Decision:
     if not event.ceiling.can_flow_to(standing.ceiling):
         return Deny("P15", "a job's ceiling cannot be above that of the session that makes it")
     # P16: its sessions start at the live taint, whatever was asked.
-    return Allow(standing.taint) if standing.taint.can_flow_to(event.ceiling) else _CEILING
+    return Allow(standing.taint) if standing.taint.can_flow_to(event.ceiling) else CEILING
 
 
 def _server(event: ServerEvent) -> Decision:

@@ -72,7 +72,7 @@ _PINS = {
 }
 _UNCLASSIFIED = Deny("P14", "the tool has no classification: the owner gives it a source and a sink in config.toml")
 _SINK = Deny("P14", "this session has read what this tool must not be told: the owner can start a fresh session")
-_CEILING = Deny("P4", "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session")
+CEILING = Deny("P4", "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session")
 _WITHHELD = Deny("P4", "the result was withheld: it is not for this session")
 
 
@@ -98,7 +98,7 @@ def _call(classification: Classification, standing: Standing) -> Decision:
     if not standing.taint.can_flow_to(classification.sink):
         return _SINK
     level = max(standing.taint, classification.source)  # P4: taint' = taint ⊔ source.
-    return Allow(level) if level.can_flow_to(standing.ceiling) else _CEILING
+    return Allow(level) if level.can_flow_to(standing.ceiling) else CEILING
 
 
 def _send(classification: Classification, granted: Level | None, standing: Standing) -> Decision:
