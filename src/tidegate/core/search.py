@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -23,13 +22,13 @@ from tidegate.storage.base import BudgetSpentError, Candidate, View
 
 def search(view: View, query: Query, *, echoed: str, max_results: int) -> Answer[Hits]:
     """Visible memories that match, best first. echoed: what else the answer will hold."""
-    with _moment(view):
+    with view.snapshot():
         return _hits(view, _ranked(view, query), echoed, max_results)
 
 
 def explain(view: View, query: Query, *, max_results: int) -> Answer[Explanation]:
     """The same hits, with the terms that the query became and each score by its parts."""
-    with _moment(view):
+    with view.snapshot():
         ranking = _ranked(view, query)
         found = _hits(view, ranking, "", max_results)
     words = {word.text: word.terms for word in ranking.query.words}
@@ -82,14 +81,6 @@ class _Corpus:
         for compartment in self._view.visible:
             for first, below in spelling.ranges(word):
                 yield from compartment.vocabulary(first, below, limit=spelling.VOCABULARY_MAX)
-
-
-def _moment(view: View) -> ExitStack:
-    """One moment in time for all the compartments of a view."""
-    with ExitStack() as moment:
-        for compartment in view.visible:
-            moment.enter_context(compartment.snapshot())
-        return moment.pop_all()
 
 
 def _ranked(view: View, query: Query) -> _Ranking:

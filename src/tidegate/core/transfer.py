@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -61,9 +60,7 @@ class Transfer:
         now = self._door.clock()
         if self._audit_reads:
             self._note_reading(now, level)
-        with self._door.provider.view(self._door.agent, level) as view, ExitStack() as moment:
-            for compartment in view.visible:
-                moment.enter_context(compartment.snapshot())
+        with self._door.provider.view(self._door.agent, level) as view, view.snapshot():
             lowest_first = [Fading(each, self._door.expiry, now) for each in reversed(view.visible)]
             count = sum(1 for compartment in lowest_first for _ in _live(compartment, 1))
             write(to_line(heading(self._door.agent, level, count, now)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -197,6 +197,13 @@ class View:
     """The compartments of one agent that can flow to one taint. visible: the session's own first, then downward."""
 
     visible: tuple[Reading, ...]
+
+    def snapshot(self) -> AbstractContextManager[object]:
+        """One moment in time in each compartment for all the reads inside."""
+        with ExitStack() as moment:
+            for compartment in self.visible:
+                moment.enter_context(compartment.snapshot())
+            return moment.pop_all()
 
 
 @dataclass(frozen=True, slots=True)
