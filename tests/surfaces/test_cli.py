@@ -84,6 +84,11 @@ def test_the_commands_of_a_group_are_listed_with_whole_sentences(cli: Run, name:
     assert "..." not in listed
 
 
+@pytest.mark.parametrize("option", [("--session", "main"), ("--level", "INTERNAL")])
+def test_the_demo_has_no_use_for_a_session_or_a_level(cli: Run, option: tuple[str, str]) -> None:
+    assert cli("demo", *option).err == f"tidegate: {option[0][2:]}: this command has no use for {option[0]}\n"
+
+
 def test_after_two_dashes_json_is_a_word(cli: Run) -> None:
     ran = cli("get", "a", "--", "--json")
     assert (ran.code, ran.out) == (2, "")

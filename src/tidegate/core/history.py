@@ -74,7 +74,10 @@ def _highest_live(door: Door, key: str, level: Level | None, to: Level) -> Recor
             record = archive.read(Kind.MEMORY, key)
         if record is not None and door.expiry.seen_at(record, now).live:
             if each is to:
-                raise InvalidArgument("to: the memory is at that level already; name another", argument="to")
+                raise InvalidArgument(
+                    "to: the memory is at that level already; name another, or with --level a variant below",
+                    argument="to",
+                )
             return record
     raise NotFound("key: nothing is saved under it there", argument="key")
 

@@ -7,7 +7,7 @@ import sys
 import click
 
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import Command, options, remark
+from tidegate.surfaces.cli_common import Command, options, refuse_options, remark
 
 
 @click.command(cls=Command, examples=("tidegate mcp --agent assistant --session main --level INTERNAL",))
@@ -30,4 +30,5 @@ def demo() -> int:
     """Show what this is: a real server and a real client, on a home that is thrown away."""
     from tidegate.surfaces.demo import run
 
+    refuse_options("level", "session")
     return run()
