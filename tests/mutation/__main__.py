@@ -27,7 +27,14 @@ TESTS = {
     "policy/hooks.py": ["tests/policy", "tests/test_model.py", "tests/test_stateful.py"],
     "policy/taint.py": ["tests/policy", "tests/test_model.py"],
     "core/gate.py": ["tests/test_model.py", "tests/test_leaks.py", "tests/core", "tests/attacks"],
-    "core/sessions.py": ["tests/test_model.py", "tests/test_stateful.py", "tests/core", "tests/attacks"],
+    "core/sessions.py": [
+        "tests/test_model.py",
+        "tests/attacks",
+        "tests/core/test_conversation.py",
+        "tests/gateway/test_gateway.py",
+        "tests/wakeups/test_jobs.py",
+        "tests/test_stateful.py",
+    ],
 }
 FLIPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
