@@ -72,9 +72,10 @@ class _Corpus:
         self.frequencies: Counter[str] = Counter()
 
     def count(self, terms: Collection[str]) -> None:
-        """Learn in how many memories the terms stand, up to a bound in each compartment."""
+        """Learn in how many memories the terms stand. What is common by now is not counted further down."""
         for compartment in self._view.visible:
-            self.frequencies.update(compartment.frequencies(terms))
+            rare = [term for term in terms if self.frequencies[term] < rank.FREQUENCY_MAX]
+            self.frequencies.update(compartment.frequencies(rare))
 
     def words_like(self, word: Word) -> Iterator[str]:
         """Words in the vocabulary that begin as the word does, or nearly."""
