@@ -78,7 +78,7 @@ def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:
     """Go through the memories in the order of their keys, page by page."""
     result = _call("memory_list", lambda result: _short(result["memories"]), tag=tag, limit=limit, cursor=cursor)
     if not result["memories"]:
-        remark("nothing saved")
+        remark("nothing saved that this level may see; --level looks from another")
     if result["next_cursor"] is not None:
         remark(f"there is more: add --cursor {result['next_cursor']}")
 
