@@ -15,6 +15,7 @@ from tidegate.core.guidance import read_instructions
 from tidegate.core.records import WHOLE, every
 from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import verify
+from tidegate.domain.audit import Action
 from tidegate.domain.finding import Finding, Remedy, error, warning
 from tidegate.domain.rank import FREQUENCY_MAX, Statistics
 from tidegate.domain.record import Kind
@@ -161,14 +162,21 @@ def _chain(archive: Archive, where: str, settings: _Settings) -> Iterator[Findin
 
 
 def _standings(control: ControlStore, archive: Archive) -> list[Finding]:
-    """P4: whether a session stands below a level at which the chain knows it, as after control.db was put back."""
+    """P4: whether a session stands below a level at which it has acted, as after an older control.db was put back.
+
+    An entry of a raise alone proves nothing: it is written before the raise, which may have been cut short.
+    """
     try:
         living = [row for row in control.sessions(archive.agent) if not row.ended]
         lower = {row.id for row in living if not archive.level.can_flow_to(row.taint)}
-        known = lower & {entry.event.session for entry in archive.entries()} if lower else set[str]()
+        acted = (entry.event.session for entry in archive.entries() if entry.event.action not in _BEFORE_A_RAISE)
+        known = lower & set(acted) if lower else set[str]()
         return [_lowered(row, archive.level) for row in _settled(control, known) if not _reaches(row, archive.level)]
     except StorageError:
         return []  # of control.db, which is a finding of its own by now
+
+
+_BEFORE_A_RAISE = frozenset({Action.RAISE, Action.CALL})
 
 
 def _settled(control: ControlStore, sessions: Collection[str]) -> list[SessionRow]:
