@@ -1,35 +1,67 @@
-"""A session's levels, as the host's own code gives them."""
+"""Sessions that are opened again, and raises that come between."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import pytest
+from tests.core.transfer_scene import AGENT, Scene
 
-from tidegate import InvalidArgument, Level, Store
+from tidegate import InvalidArgument, Level, NotFound, Refused
+from tidegate.core import memory
+from tidegate.core.gate import Answer
+from tidegate.storage.base import View
 from tidegate.storage.inmemory import InMemoryProvider
-from tidegate.tools import TOOLS
-
-NO_LEVELS = ["PUBLIC", "SECRET", 0, 3, 7, -1, True, 1.5]
 
 
 @pytest.fixture
-def store() -> Store:
-    return Store(InMemoryProvider(), toolset=TOOLS)
+def scene(tmp_path: Path) -> Scene:
+    return Scene(InMemoryProvider(), tmp_path)
 
 
-@pytest.mark.parametrize("value", NO_LEVELS)
-@pytest.mark.parametrize("argument", ["level", "ceiling"])
-@pytest.mark.parametrize("name", [None, "main"])
-def test_what_is_no_level_opens_no_session(store: Store, name: str | None, argument: str, value: Any) -> None:
-    with pytest.raises(InvalidArgument, match=rf"^{argument}: must be a Level, such as Level\.PUBLIC$"):
-        store.session("ada", name, **{argument: value})
-    assert store.sessions.list("ada") == []
+def test_p15_a_session_that_exists_keeps_its_ceiling_and_its_parent(scene: Scene) -> None:
+    parent = scene.store.session(AGENT, "main")
+    scene.store.session(AGENT, "child", parent=parent)
+    with pytest.raises(InvalidArgument, match="ceiling"):
+        scene.store.session(AGENT, "main", ceiling=Level.INTERNAL)
+    with pytest.raises(InvalidArgument, match="parent"):
+        scene.store.session(AGENT, "child", parent=scene.store.session(AGENT))
+    assert scene.store.session(AGENT, "child", parent=parent).taint is Level.PUBLIC
 
 
-@pytest.mark.parametrize("value", [*NO_LEVELS, None])
-def test_what_is_no_level_raises_no_taint(store: Store, value: Any) -> None:
-    session = store.session("ada", "main", Level.INTERNAL)
-    with pytest.raises(InvalidArgument, match=r"^level: must be a Level"):
-        session.raise_taint(value)
-    assert session.taint is Level.INTERNAL
+def test_p6_a_session_of_another_agent_is_nobodys_parent(scene: Scene) -> None:
+    with pytest.raises(InvalidArgument, match="another agent"):
+        scene.store.session(AGENT, parent=scene.store.session("eve"))
+
+
+def test_p4_an_error_of_a_read_that_a_raise_overtook_is_not_answered(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = scene.store.session(AGENT, "main")
+    scene.save("k", "high", Level.CONFIDENTIAL)
+    real = memory.get
+
+    def get(view: View, key: str) -> Answer[object]:
+        if view.visible[0].level is Level.PUBLIC:
+            scene.store.sessions.raise_taint(session.id, Level.CONFIDENTIAL)
+            raise NotFound("nothing is here, as it was a moment ago")
+        return real(view, key)
+
+    monkeypatch.setattr(memory, "get", get)
+    found = session.memory.get("k")
+    assert found is not None
+    assert found.content == "high"
+
+
+def test_p7_an_answer_that_a_reset_overtook_is_not_released(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = scene.store.session(AGENT, "main")
+    session.memory.save("k", "said before")
+    real = memory.get
+
+    def get(view: View, key: str) -> Answer[object]:
+        scene.store.sessions.reset(session.id)
+        return real(view, key)
+
+    monkeypatch.setattr(memory, "get", get)
+    with pytest.raises(Refused, match="session ended"):
+        session.memory.get("k")

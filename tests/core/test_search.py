@@ -1,0 +1,87 @@
+"""Search over a view: common words, the budget, answers that are full, what has expired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.core.transfer_scene import AGENT, Scene
+
+from tidegate import Level, Session
+from tidegate.domain import rank
+from tidegate.domain.expiry import Expiry
+from tidegate.storage.base import BudgetSpentError, Candidate
+from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(InMemoryProvider(), tmp_path)
+
+
+def everyone(scene: Scene) -> Session:
+    return scene.store.session(AGENT, level=Level.RESTRICTED)
+
+
+def test_words_that_are_all_common_are_sought_in_the_newest_memories(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank, "FREQUENCY_MAX", 3)
+    for number in range(5):
+        scene.save(f"k{number}", "project meeting" if number else "meeting alone")
+    explanation = scene.store.session(AGENT).memory.explain("project meeting")
+    assert (explanation.looked_up, explanation.common) == ((), (("project",), ("meeting", "meet")))
+    assert {hit.key for hit in explanation.found.hits} == {"k1", "k2", "k3", "k4"}
+    assert explanation.found.complete
+    assert all(parts.bm25 == 0 < parts.common for parts in explanation.parts)
+
+
+def test_a_page_full_of_the_newest_is_not_complete(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank, "FREQUENCY_MAX", 3)
+    monkeypatch.setattr(rank, "CANDIDATES_MAX", 4)
+    for number in range(5):
+        scene.save(f"k{number}", "project meeting")
+    found = scene.store.session(AGENT).memory.find("project meeting")
+    assert ({hit.key for hit in found.hits}, found.complete) == ({"k1", "k2", "k3", "k4"}, False)
+
+
+def test_a_level_whose_budget_is_spent_leaves_the_others_searched(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = InMemoryCompartment.candidates
+
+    def candidates(self: InMemoryCompartment, terms: Sequence[str]) -> Iterator[Candidate]:
+        if self.level is Level.INTERNAL:
+            raise BudgetSpentError
+        return real(self, terms)
+
+    monkeypatch.setattr(InMemoryCompartment, "candidates", candidates)
+    for level in Level:
+        scene.save(f"at-{level}", "launch", level)
+    found = everyone(scene).memory.find("launch")
+    assert found.complete is False
+    assert {hit.classification for hit in found.hits} == set(Level) - {Level.INTERNAL}
+
+
+def test_an_answer_that_is_full_says_that_it_is_not_complete(scene: Scene) -> None:
+    session = scene.store.session(AGENT)
+    tags = [f"{number:02}" + "t" * 60 for number in range(64)]
+    session.memory.save_many([(f"k{number:03}", "launch " * 60, tags) for number in range(40)])
+    found = session.memory.find("launch", max_results=40)
+    assert found.complete is False
+    assert 10 < len(found.hits) < 40
+
+
+def test_expired_memories_are_neither_found_by_common_words_nor_by_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank, "FREQUENCY_MAX", 2)
+    scene = Scene(InMemoryProvider(), tmp_path, expiry=Expiry(tags={"scratch": timedelta(days=1)}))
+    for key, tags in (("old", ["scratch"]), ("one", []), ("two", [])):
+        scene.save(key, "project meeting", Level.PUBLIC, *tags)
+    scene.now += timedelta(days=2)
+    session = everyone(scene)  # of another level, which may not put them away
+    assert [hit.key for hit in session.memory.search("project meeting")] == ["one", "two"]
+    assert [hit.key for hit in session.memory.search("projcet")] == ["one", "two"]
