@@ -36,7 +36,8 @@ def page(view: View, *, tag: str | None, limit: int, cursor: str | None) -> Answ
     own = view.visible[0]
     after = read_cursor(cursor, own.agent, own.level, tag)
     size, memories, drawn_on = AnswerSize(), list[Memory](), list[Record]()
-    for record in records.merged(view, Kind.MEMORY, tag=tag, after=after, batch=limit // len(view.visible) + 2, chars_max=LOOK_AHEAD):
+    batch = limit // len(view.visible) + 2  # of each level; most pages need no second one
+    for record in records.merged(view, Kind.MEMORY, tag=tag, after=after, batch=batch, chars_max=LOOK_AHEAD):
         memory = _memory(record, short=True)
         fits = size.takes(memory)
         if len(memories) == limit or (memories and not fits):
