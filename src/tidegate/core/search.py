@@ -44,7 +44,7 @@ class _Ranked:
     depth: int
     updated_at: datetime
     base: float
-    gain: Gain = Gain()  # noqa: RUF009 - frozen
+    gain: Gain = Gain()  # noqa: RUF009  frozen, so it can be shared
 
     @property
     def score(self) -> float:
