@@ -16,7 +16,6 @@ from typing import Any
 from tests.agent.scene import Played, Recorded, Screen
 from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
-from tests.yardstick.interference import Observer, Remains, compare, part_of, remains, sight
 from tests.yardstick.worlds import Answer, World, thawed, time_of
 
 from tidegate.agent.history import History
@@ -119,19 +118,3 @@ class AgentWorld(World):
 def _cursor(result: str | None) -> str | None:
     found = json.loads(result) if result and result.startswith("{") else {}
     return found.get("next_cursor")
-
-
-def differences(backend: Backend, steps: t.Trace, observer: Observer) -> list[str]:
-    """What the observer could tell the two worlds apart by; empty when P5 holds for this trace."""
-    part = part_of(steps, observer)
-    whole, alone = (sight(run(backend, each, observer), part.watched, observer) for each in (steps, part.kept))
-    return list(compare(whole, alone))
-
-
-def run(backend: Backend, steps: t.Trace, observer: Observer) -> Remains:
-    """A world that runs these steps, as far as it concerns the observer."""
-    world = AgentWorld(backend, agents=[observer.agent])
-    try:
-        return remains(world, world.run(steps), [observer.agent], observer.level)
-    finally:
-        world.close()

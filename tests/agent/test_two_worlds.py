@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from tests.agent import agent_world
 from tests.agent.agent_world import AgentWorld, through_the_agent
 from tests.yardstick import traces as t
 from tests.yardstick.backends import BACKENDS, Backend, InMemoryBackend
 from tests.yardstick.effort import portions, story
 from tests.yardstick.generate import observed_trace
-from tests.yardstick.interference import Observer, part_of
+from tests.yardstick.interference import Observer, differences, part_of
 
 from tidegate.core import context
 from tidegate.core.gate import Gate
@@ -35,14 +34,14 @@ def trace(seed: str) -> tuple[t.Trace, Observer]:
 
 
 def told_apart(backend: Backend, observer: Observer, steps: t.Trace) -> str:
-    return "\n".join(agent_world.differences(backend, steps, observer))
+    return "\n".join(differences(backend, steps, observer, AgentWorld))
 
 
 @pytest.mark.parametrize("seeds", portions(80, 20_000, size=20), ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
 def test_nothing_above_or_beside_an_observer_changes_what_its_models_are_told(backend: Backend, seeds: range) -> None:
     for seed in seeds:
         steps, observer = trace(f"agent {seed}")
-        if agent_world.differences(backend, steps, observer):
+        if differences(backend, steps, observer, AgentWorld):
             told = story(f"agent {seed}", steps, partial(told_apart, backend, observer))
             pytest.fail(f"{observer}: {told}")
 
@@ -64,7 +63,7 @@ def test_the_traces_reach_models_and_leave_something_to_see() -> None:
 def leaks(seeds: int = 150) -> bool:
     """Whether a fault is found among so many traces."""
     backend = InMemoryBackend()
-    return any(agent_world.differences(backend, *trace(f"agent {seed}")) for seed in range(seeds))
+    return any(differences(backend, *trace(f"agent {seed}"), AgentWorld) for seed in range(seeds))
 
 
 def test_a_prompt_block_that_is_read_too_high_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -28,14 +30,17 @@ TESTS = {
     "policy/taint.py": ["tests/policy", "tests/test_model.py"],
     "core/gate.py": ["tests/test_model.py", "tests/test_leaks.py", "tests/core", "tests/attacks"],
     "core/sessions.py": [
+        "tests/core/test_sessions.py",
         "tests/test_model.py",
         "tests/attacks",
         "tests/core/test_conversation.py",
         "tests/gateway/test_gateway.py",
         "tests/wakeups/test_jobs.py",
-        "tests/test_stateful.py",
+        "tests/surfaces/test_cli_session.py",
     ],
 }
+HANGS_AFTER = 5
+"""How many times as long as without a fault the tests may take."""
 FLIPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -108,8 +113,11 @@ def _break(node: ast.AST) -> None:
             node.exc, node.cause = ast.Call(ast.Name("SystemError", ast.Load()), [], []), None
 
 
-def survives(mutant: Mutant) -> bool:
-    """Whether no test notices. The mutant lies before the real package on the path of one process only."""
+def survives(mutant: Mutant, *, seconds: float) -> bool:
+    """Whether the tests pass with it. The mutant lies before the real package on the path of one process only.
+
+    seconds: how long they may take; a fault with which they do not come to an end is noticed as well.
+    """
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "tidegate"
         package.mkdir()
@@ -123,19 +131,25 @@ def survives(mutant: Mutant) -> bool:
         (package / mutant.module).write_text(mutant.code)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *TESTS[mutant.module]]
         environment = {**os.environ, "PYTHONPATH": folder, "TIDEGATE_MUTANT": "1"}
-        ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=900, check=False)
+        try:
+            ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            return False
         return ran.returncode == 0
 
 
 def main() -> None:
     chosen = sys.argv[1:] or list(TESTS)
+    began = time.monotonic()
     for module in chosen:
-        if not survives(Mutant(module, 0, "nothing", (SOURCE / "tidegate" / module).read_text())):
+        if not survives(Mutant(module, 0, "nothing", (SOURCE / "tidegate" / module).read_text()), seconds=3600):
             sys.exit(f"{module}: its tests fail without any fault, so that nothing can be told")
+    seconds = HANGS_AFTER * (time.monotonic() - began)
     todo = [mutant for module in chosen for mutant in mutants(module)]
     survivors = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for number, (mutant, survived) in enumerate(zip(todo, pool.map(survives, todo), strict=True), 1):
+        ran = pool.map(partial(survives, seconds=seconds), todo)
+        for number, (mutant, survived) in enumerate(zip(todo, ran, strict=True), 1):
             print(f"\r{number} of {len(todo)}", end="", file=sys.stderr)
             if survived:
                 survivors += 1

@@ -7,7 +7,7 @@ levels of the messages that go with the conversation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeAlias
@@ -79,10 +79,15 @@ def part_from(found: list[Concern], observer: Observer) -> Part:
     return Part(kept, frozenset(watched))
 
 
-def differences(backend: Backend, steps: t.Trace, observer: Observer) -> list[str]:
-    """What the observer could tell the two worlds apart by; empty when P5 holds for this trace."""
+def differences(
+    backend: Backend, steps: t.Trace, observer: Observer, made: Callable[..., World] = World
+) -> list[str]:
+    """What the observer could tell the two worlds apart by; empty when P5 holds for this trace.
+
+    made: what a world is made with, where something else than the core is asked.
+    """
     part = part_of(steps, observer)
-    whole, alone = (sight(run(backend, each, observer), part.watched, observer) for each in (steps, part.kept))
+    whole, alone = (sight(run(backend, each, observer, made), part.watched, observer) for each in (steps, part.kept))
     return list(compare(whole, alone))
 
 
@@ -109,9 +114,9 @@ def remains(world: World, outcomes: dict[int, Outcome], agents: Collection[str],
     return Remains(outcomes, compartments, {agent: world.rows(agent) for agent in agents})
 
 
-def run(backend: Backend, steps: t.Trace, observer: Observer) -> Remains:
+def run(backend: Backend, steps: t.Trace, observer: Observer, made: Callable[..., World] = World) -> Remains:
     """A world that runs these steps, as far as it concerns the observer."""
-    world = World(backend, agents=[observer.agent])
+    world = made(backend, agents=[observer.agent])
     try:
         return remains(world, world.run(steps), [observer.agent], observer.level)
     finally:
