@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.core.transfer_scene import AGENT, Scene
@@ -65,3 +66,46 @@ def test_p7_an_answer_that_a_reset_overtook_is_not_released(scene: Scene, monkey
     monkeypatch.setattr(memory, "get", get)
     with pytest.raises(Refused, match="session ended"):
         session.memory.get("k")
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrong"),
+    [
+        ("agent", {"agent": "../ada"}),
+        ("agent", {"agent": "../ada", "name": "main"}),
+        ("level", {"level": "PUBLIC"}),
+        ("ceiling", {"ceiling": "PUBLIC"}),
+        ("name", {"name": ""}),
+    ],
+)
+def test_a_session_is_opened_with_sound_arguments_or_not_at_all(
+    scene: Scene, argument: str, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        scene.store.session(**{"agent": AGENT} | wrong)
+    assert refused.value.details["argument"] == argument
+    assert scene.store.agents() == []
+
+
+def test_p4_a_session_that_is_opened_again_rises_to_where_it_is_opened(scene: Scene) -> None:
+    scene.store.session(AGENT, "main")
+    assert scene.store.session(AGENT, "main", Level.CONFIDENTIAL).taint is Level.CONFIDENTIAL
+    assert scene.store.session(AGENT, "main", Level.INTERNAL).taint is Level.CONFIDENTIAL
+    with pytest.raises(InvalidArgument, match="level"):
+        scene.store.sessions.raise_taint(scene.store.session(AGENT, "main").id, "RESTRICTED")  # type: ignore[arg-type]
+
+
+def test_whoever_asked_is_told_of_a_raise_until_it_wants_no_more(scene: Scene) -> None:
+    session, told = scene.store.session(AGENT), list[Level]()
+    scene.store.sessions.tell(session.id, told.append)
+    session.raise_taint(Level.INTERNAL)
+    scene.store.sessions.tell(session.id, None)
+    assert session.raise_taint(Level.CONFIDENTIAL) is Level.CONFIDENTIAL
+    assert told == [Level.INTERNAL]
+
+
+def test_p7_a_child_does_not_outlive_a_parent_of_which_nothing_is_stored(scene: Scene) -> None:
+    scene.store.session(AGENT, "child", parent=scene.store.session(AGENT))
+    after_a_restart = Scene(scene.provider, scene.folder).store
+    with pytest.raises(Refused, match="session ended"):
+        after_a_restart.session(AGENT, "child")
