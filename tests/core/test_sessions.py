@@ -11,6 +11,7 @@ from tests.core.transfer_scene import AGENT, Scene
 from tidegate import InvalidArgument, Level, NotFound, Refused
 from tidegate.core import memory
 from tidegate.core.gate import Answer
+from tidegate.storage import inmemory
 from tidegate.storage.base import View
 from tidegate.storage.inmemory import InMemoryProvider
 
@@ -109,3 +110,17 @@ def test_p7_a_child_does_not_outlive_a_parent_of_which_nothing_is_stored(scene: 
     after_a_restart = Scene(scene.provider, scene.folder).store
     with pytest.raises(Refused, match="session ended"):
         after_a_restart.session(AGENT, "child")
+
+
+def test_sessions_of_which_nothing_is_stored_leave_nothing_in_memory_but_the_latest(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inmemory, "ENDED_KEPT_MAX", 2)
+    living, *ended = (scene.store.session(AGENT) for _ in range(4))
+    for session in ended:
+        session.end()
+    assert len(scene.store.sessions._ephemeral.sessions(AGENT)) == 3
+    assert living.taint is Level.PUBLIC
+    for session, words in zip(ended, ("unknown session", "session ended", "session ended"), strict=True):
+        with pytest.raises(Refused, match=words):
+            session.memory.get("k")

@@ -79,9 +79,7 @@ def part_from(found: list[Concern], observer: Observer) -> Part:
     return Part(kept, frozenset(watched))
 
 
-def differences(
-    backend: Backend, steps: t.Trace, observer: Observer, made: Callable[..., World] = World
-) -> list[str]:
+def differences(backend: Backend, steps: t.Trace, observer: Observer, made: Callable[..., World] = World) -> list[str]:
     """What the observer could tell the two worlds apart by; empty when P5 holds for this trace.
 
     made: what a world is made with, where something else than the core is asked.

@@ -17,7 +17,7 @@ from tidegate.policy.levels import Level
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
 from tidegate.storage.base import ControlStore, SessionRow, StorageProvider, standing_of
-from tidegate.storage.inmemory import InMemoryControlStore
+from tidegate.storage.inmemory import EphemeralControlStore
 
 REASON_CHARS_MAX = 200
 
@@ -27,7 +27,7 @@ class Sessions:
 
     def __init__(self, provider: StorageProvider, recorder: Recorder, ids: Callable[[], str], limits: Limits) -> None:
         self._named = provider.control
-        self._ephemeral: ControlStore = InMemoryControlStore()
+        self._ephemeral: ControlStore = EphemeralControlStore()
         self._recorder = recorder
         self._clearing = Clearing(provider, recorder.clock)
         self._ids = ids

@@ -88,6 +88,7 @@ class Store:
         """A session, opened or resumed: its taint is the higher of the stored one and `level`.
 
         name: survives restarts; without one the session is ephemeral: at exactly `level`, and nothing is stored of it.
+        It is kept in memory until it is ended, so a host that opens many ends them.
         ceiling: how high it may ever rise; of a new session only. By default its parent's, else RESTRICTED.
         parent: makes a child, at or above its parent's taint and under its parent's ceiling (P15).
         origin: what the session's memories are marked with. generation: how many jobs led to it, one making the other.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,6 +28,9 @@ from tidegate.storage.base import (
     View,
     WritableView,
 )
+
+ENDED_KEPT_MAX = 10_000
+"""How many ended sessions, of which nothing is stored, can still be told from ones that never were."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -242,7 +246,7 @@ class InMemoryCompartment(_Transactional, Archive):
 
 
 class InMemoryControlStore(_Transactional, ControlStore):
-    """A dict of rows. Also holds the sessions that nothing is stored about."""
+    """A dict of rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -273,6 +277,20 @@ class InMemoryControlStore(_Transactional, ControlStore):
 
     def close(self) -> None:
         pass
+
+
+class EphemeralControlStore(InMemoryControlStore):
+    """The sessions that nothing is stored about. Of the ended ones it keeps the latest, so that it does not grow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended: deque[str] = deque()
+
+    def end(self, session: str) -> None:
+        super().end(session)
+        self._ended.append(session)
+        if len(self._ended) > ENDED_KEPT_MAX:
+            self._rows.pop(self._ended.popleft(), None)
 
 
 class InMemoryProvider(StorageProvider):
