@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from tests.core.transfer_scene import AGENT, Scene
+from tests.yardstick.backends import BACKENDS
 
 from tidegate import InvalidArgument, Level, NotFound, Refused
 from tidegate.core import memory
 from tidegate.core.gate import Answer
+from tidegate.core.trail import Wanted
+from tidegate.domain.audit import Action
 from tidegate.storage import inmemory
 from tidegate.storage.base import View
 from tidegate.storage.inmemory import InMemoryProvider
@@ -124,3 +127,15 @@ def test_sessions_of_which_nothing_is_stored_leave_nothing_in_memory_but_the_lat
     for session, words in zip(ended, ("unknown session", "session ended", "session ended"), strict=True):
         with pytest.raises(Refused, match=words):
             session.memory.get("k")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_p9_a_reason_that_no_file_can_hold_stops_no_raise(backend: str, tmp_path: Path) -> None:
+    home = BACKENDS[backend]()
+    scene = Scene(home.provider(), tmp_path)
+    session = scene.store.session(AGENT, "main")
+    assert session.raise_taint(Level.INTERNAL, reason="read \udcff\0") is Level.INTERNAL
+    (raised,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.RAISE]))
+    assert raised.entry.event.detail == "PUBLIC to INTERNAL: read \\udcff\0"
+    scene.store.close()
+    home.close()

@@ -21,8 +21,11 @@ class Recorder:
         self.clock = clock
 
     def record(self, row: SessionRow, action: Action, detail: str, *, level: Level | None = None) -> None:
-        """Enter an event of a session, durably, in the chain of its taint or of `level`."""
-        event = Event(self.clock(), row.id, action, detail)
+        """Enter an event of a session, durably, in the chain of its taint or of `level`.
+
+        detail: may come from outside; what no file can hold is written as an escape.
+        """
+        event = Event(self.clock(), row.id, action, detail.encode(errors="backslashreplace").decode())
         chain = row.taint if level is None else level
         with self._provider.writable_view(row.agent, chain) as view, view.own.transaction(durable=True):
             view.own.append(event)
