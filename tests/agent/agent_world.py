@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from tests.agent.scene import Played, Recorded, Screen
 from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
-from tests.yardstick.worlds import Answer, World, thawed, time_of
+from tests.yardstick.worlds import Answer, World, time_of, tool_call
 
 from tidegate.agent.history import History
 from tidegate.agent.loop import Agent, Settings
@@ -64,7 +64,7 @@ class AgentWorld(World):
             return self._answer(session, op.content, Played("well")), None
         if isinstance(op, t.Context):
             return self._answer(session, "what do you know?", Played("much")), None
-        name, arguments = self._call(op)
+        name, arguments = tool_call(op, self._cursors)
         call = Call(f"call-{index}", name, json.dumps(arguments))
         answer = self._answer(session, "do it", Played(Replied("", (call,)), "done"))
         if isinstance(op, t.Page):
@@ -92,27 +92,6 @@ class AgentWorld(World):
             "outcome": str(outcome),
             "shown": str(screen.shown),
         }
-
-    def _call(self, op: t.Verb) -> tuple[str, Mapping[str, object]]:
-        match op:
-            case t.Call():
-                return op.tool, {name: thawed(value) for name, value in op.arguments}
-            case t.Save():
-                return "memory_save", {"key": op.key, "content": op.content, "tags": list(op.tags)}
-            case t.Get():
-                return "memory_get", {"key": op.key}
-            case t.Search():
-                return "memory_search", {"query": op.query, "max_results": op.max_results}
-            case t.Delete():
-                return "memory_delete", {"key": op.key}
-            case t.Pages() | t.Page():
-                return "memory_list", {"tag": op.tag, "limit": op.limit}
-            case t.Plan():
-                return "todo_write", {"todos": [{"content": content} for content in op.todos]}
-            case t.Planned():
-                return "todo_read", {}
-            case _:
-                raise TypeError(op)
 
 
 def _cursor(result: str | None) -> str | None:

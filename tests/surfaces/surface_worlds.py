@@ -19,7 +19,7 @@ from tests.surfaces.mcp_peer import Peer, ServerProcess, serving
 from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend, SqliteBackend
 from tests.yardstick.interference import Observer, compare, masked, part_of
-from tests.yardstick.worlds import NO_CURSOR, Answer, Outcome, World, thawed
+from tests.yardstick.worlds import NO_CURSOR, Answer, Outcome, World, tool_call
 
 from tidegate.core.session import Session
 from tidegate.surfaces.protocol_context import URI
@@ -145,27 +145,6 @@ def place(backend: Backend, seat: t.Seat, session: Session) -> list[str]:
 def shown(ran: Ran) -> Answer:
     """All that a command has shown."""
     return {"code": ran.code, "out": ran.out, "err": ran.err}
-
-
-def tool_call(op: t.Verb, cursors: dict[int, str | None]) -> tuple[str, dict[str, object]]:
-    """The tool that does it, and its arguments."""
-    match op:
-        case t.Call():
-            return op.tool, {name: thawed(value) for name, value in op.arguments}
-        case t.Save():
-            return "memory_save", {"key": op.key, "content": op.content, "tags": list(op.tags)}
-        case t.Get():
-            return "memory_get", {"key": op.key}
-        case t.Search():
-            return "memory_search", {"query": op.query, "max_results": op.max_results}
-        case t.Delete():
-            return "memory_delete", {"key": op.key}
-        case t.Pages() | t.Page():
-            return "memory_list", {"tag": op.tag, "limit": op.limit}
-        case t.More():
-            return "memory_list", {"tag": op.tag, "limit": op.limit, "cursor": cursors.get(op.of) or NO_CURSOR}
-        case _:
-            raise TypeError(op)
 
 
 def command_words(op: t.Verb, cursors: dict[int, str | None]) -> list[str] | None:

@@ -277,6 +277,31 @@ def contents(compartment: Reading) -> Contents:
     return Contents(memories, others, compartment.statistics(), list(compartment.entries()))
 
 
+def tool_call(op: t.Verb, cursors: dict[int, str | None]) -> tuple[str, dict[str, object]]:
+    """The tool that does it, and its arguments."""
+    match op:
+        case t.Call():
+            return op.tool, {name: thawed(value) for name, value in op.arguments}
+        case t.Save():
+            return "memory_save", {"key": op.key, "content": op.content, "tags": list(op.tags)}
+        case t.Get():
+            return "memory_get", {"key": op.key}
+        case t.Search():
+            return "memory_search", {"query": op.query, "max_results": op.max_results}
+        case t.Delete():
+            return "memory_delete", {"key": op.key}
+        case t.Pages() | t.Page():
+            return "memory_list", {"tag": op.tag, "limit": op.limit}
+        case t.More():
+            return "memory_list", {"tag": op.tag, "limit": op.limit, "cursor": cursors.get(op.of) or NO_CURSOR}
+        case t.Plan():
+            return "todo_write", {"todos": [{"content": content} for content in op.todos]}
+        case t.Planned():
+            return "todo_read", {}
+        case _:
+            raise TypeError(op)
+
+
 def thawed(value: t.Frozen) -> object:
     """Tuples as the lists that JSON would have sent."""
     return [thawed(item) for item in value] if isinstance(value, tuple) else value  # type: ignore[arg-type]
