@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 from tests.core.transfer_scene import AGENT, Open, Scene
+from tests.yardstick.chains import first_break
 
 from tidegate.core.backup import BackedUp
 from tidegate.core.gate import Act
 from tidegate.core.records import event_of
 from tidegate.core.store import Store
-from tidegate.domain.audit import Action, first_break
+from tidegate.domain.audit import Action
 from tidegate.domain.jsonlines import to_line
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError

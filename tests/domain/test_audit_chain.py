@@ -12,8 +12,9 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import GENESIS, Action, Entry, Event, chain, commit, first_break
+from tidegate.domain.audit import GENESIS, Action, Entry, Event, chain, commit
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 SECRET = b"a secret of the owner's"

@@ -11,8 +11,9 @@ from datetime import timedelta
 import pytest
 from tests.storage.scene import START, columns_of, draft, event_of, put
 from tests.yardstick.backends import Backend
+from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import GENESIS, Action, Event, first_break
+from tidegate.domain.audit import GENESIS, Action, Event
 from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Kind, Record
 from tidegate.policy.levels import Level

@@ -9,8 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import apsw
+from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import Action, commit, first_break
+from tidegate.domain.audit import Action, commit
 from tidegate.domain.record import Record
 from tidegate.domain.spelling import is_word
 from tidegate.domain.text import Columns, analyse

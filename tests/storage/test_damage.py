@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.storage.scene import bytes_of, database, opened, raw
 from tests.storage.soundness import unsound
+from tests.yardstick.chains import first_break
 
 from tidegate.core.session import Session
-from tidegate.domain.audit import first_break
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.sqlite import SqliteProvider

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
+from tests.yardstick.chains import first_break
 from tests.yardstick.model import Answer, Item, Model, match
 from tests.yardstick.worlds import Contents, Outcome, World, contents, plain, time_of
 
-from tidegate.domain.audit import first_break
 from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Record
 from tidegate.domain.text import analyse

@@ -9,6 +9,7 @@ from itertools import product
 from tidegate.core import records
 from tidegate.core.gate import Answer
 from tidegate.domain.framing import framed, json_line
+from tidegate.domain.moment import write_time
 from tidegate.domain.record import Kind, Record
 from tidegate.storage.base import View
 
@@ -79,6 +80,6 @@ def _line(record: Record) -> str:
         "tags": record.tags,
         "level": record.level.name,
         "origin": record.origin,
-        "updated_at": record.updated_at.isoformat(),
+        "updated_at": write_time(record.updated_at),
     }
     return json_line(fields)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -90,18 +89,6 @@ def chain(event: Event, last: Entry | None, secret: bytes | None = None) -> Entr
     sequence = last.sequence + 1 if last else 1
     previous = last.hash if last else GENESIS
     return Entry(sequence, event, previous, _hash(sequence, event, previous, secret))
-
-
-def first_break(entries: Iterable[Entry], secret: bytes | None = None) -> int | None:
-    """The sequence number at which the chain stops holding, or None when all of it holds."""
-    last: Entry | None = None
-    for entry in entries:
-        expected = chain(entry.event, last, secret)
-        in_place = entry.sequence == expected.sequence and entry.previous == expected.previous
-        if not (in_place and hmac.compare_digest(entry.hash.encode(), expected.hash.encode())):
-            return expected.sequence
-        last = entry
-    return None
 
 
 def _hash(sequence: int, event: Event, previous: str, secret: bytes | None) -> str:

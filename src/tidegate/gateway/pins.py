@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tidegate.domain.moment import write_time
 from tidegate.errors import StorageError
 from tidegate.policy.servers import Pin
 
@@ -78,7 +79,7 @@ class Pins:
     def trust(self, server: str, definitions: Iterable[Definition], at: datetime) -> None:
         """Make these the server's trusted definitions, in place of all that were. For the owner."""
         tools = [{**each.to_dict(), "sha256": each.digest} for each in sorted(definitions, key=lambda each: each.name)]
-        pins = {**self._read(), server: {"trusted_at": at.isoformat(), "tools": tools}}
+        pins = {**self._read(), server: {"trusted_at": write_time(at), "tools": tools}}
         text = json.dumps({"format": _FORMAT, "servers": pins}, indent=1, sort_keys=True)
         try:
             self._write(text + "\n")

@@ -1,0 +1,20 @@
+"""Whether an audit chain holds, in the plainest form: what `tidegate audit verify` must agree with."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+
+from tidegate.domain.audit import Entry, chain
+
+
+def first_break(entries: Iterable[Entry], secret: bytes | None = None) -> int | None:
+    """The sequence number at which the chain stops holding, or None when all of it holds."""
+    last: Entry | None = None
+    for entry in entries:
+        expected = chain(entry.event, last, secret)
+        in_place = entry.sequence == expected.sequence and entry.previous == expected.previous
+        if not (in_place and hmac.compare_digest(entry.hash.encode(), expected.hash.encode())):
+            return expected.sequence
+        last = entry
+    return None
