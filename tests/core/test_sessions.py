@@ -139,3 +139,10 @@ def test_p9_a_reason_that_no_file_can_hold_stops_no_raise(backend: str, tmp_path
     assert raised.entry.event.detail == "PUBLIC to INTERNAL: read \\udcff\0"
     scene.store.close()
     home.close()
+
+
+def test_p15_a_child_that_its_parent_opens_again_rises_to_where_the_parent_stands(scene: Scene) -> None:
+    parent = scene.store.session(AGENT, "main")
+    scene.store.session(AGENT, "child", parent=parent)
+    parent.raise_taint(Level.CONFIDENTIAL)
+    assert scene.store.session(AGENT, "child", parent=parent).taint is Level.CONFIDENTIAL
