@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from tests.core.transfer_scene import AGENT, Scene
 from tests.yardstick.backends import BACKENDS
 
-from tidegate import InvalidArgument, Level, NotFound, Refused
+from tidegate import InvalidArgument, Level, NotFound, Refused, StorageError
 from tidegate.core import memory
 from tidegate.core.gate import Answer
 from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
+from tidegate.policy.rules import CHILD_DEPTH_MAX
 from tidegate.storage import inmemory
 from tidegate.storage.base import View
 from tidegate.storage.inmemory import InMemoryProvider
@@ -146,3 +147,53 @@ def test_p15_a_child_that_its_parent_opens_again_rises_to_where_the_parent_stand
     scene.store.session(AGENT, "child", parent=parent)
     parent.raise_taint(Level.CONFIDENTIAL)
     assert scene.store.session(AGENT, "child", parent=parent).taint is Level.CONFIDENTIAL
+
+
+def test_p15_a_chain_of_children_ends_at_the_fourth(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main")
+    for number in range(CHILD_DEPTH_MAX):
+        session = scene.store.session(AGENT, f"child {number}", parent=session)
+    with pytest.raises(Refused, match="depth"):
+        scene.store.session(AGENT, "one more", parent=session)
+
+
+def test_p15_a_child_stays_under_its_own_ceiling_and_its_parents(scene: Scene) -> None:
+    parent = scene.store.session(AGENT, "main", ceiling=Level.CONFIDENTIAL)
+    child = scene.store.session(AGENT, "child", parent=parent)
+    lower = scene.store.session(AGENT, "lower", parent=parent, ceiling=Level.INTERNAL)
+    assert (child.ceiling, lower.ceiling) == (Level.CONFIDENTIAL, Level.INTERNAL)
+    scene.store.sessions.set_ceiling(parent.id, Level.PUBLIC)
+    assert (child.ceiling, lower.ceiling) == (Level.PUBLIC, Level.PUBLIC)
+    with pytest.raises(Refused, match="ceiling"):
+        child.raise_taint(Level.INTERNAL)
+
+
+def test_p13_a_session_that_nobody_made_is_unknown(scene: Scene) -> None:
+    with pytest.raises(Refused, match="unknown session"):
+        scene.store.sessions.living("nobody")
+    with pytest.raises(Refused, match="unknown session"):
+        scene.store.sessions.raise_taint("nobody", Level.INTERNAL)
+
+
+def test_p9_what_the_owner_does_with_a_session_is_entered(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main", Level.INTERNAL)
+    scene.store.sessions.set_ceiling(session.id, Level.CONFIDENTIAL)
+    scene.store.sessions.reset(session.id)
+    entries = [line.entry.event for line in scene.store.owner(AGENT).trail(Wanted(level=Level.INTERNAL))]
+    assert [(event.action, event.detail) for event in entries] == [
+        (Action.OPEN, "INTERNAL under RESTRICTED"),
+        (Action.CEILING, "RESTRICTED to CONFIDENTIAL"),
+        (Action.RESET, ""),
+    ]
+
+
+def test_a_session_that_is_opened_where_it_stands_needs_no_writing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = scene.store.session(AGENT, "main", Level.INTERNAL)
+
+    def transaction() -> NoReturn:
+        raise StorageError("nothing can be written")
+
+    monkeypatch.setattr(scene.provider.control, "transaction", transaction)
+    assert scene.store.session(AGENT, "main", Level.INTERNAL).id == session.id
