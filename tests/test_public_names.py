@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -30,6 +32,12 @@ def test_the_root_exports_exactly_these_names() -> None:
         "TidegateError",
         "open",
     ]
+
+
+def test_dir_shows_them_before_any_was_asked_for() -> None:
+    code = "import tidegate; print(sorted(set(tidegate.__all__) - set(dir(tidegate))), '__doc__' in dir(tidegate))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "[] True\n"
 
 
 @pytest.mark.parametrize("name", tidegate.__all__)

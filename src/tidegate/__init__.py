@@ -41,6 +41,9 @@ else:
         value = globals()[name] = getattr(import_module(_MODULES[name]), name)
         return value
 
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_MODULES})
+
 
 __all__ = [
     "Deleted",
