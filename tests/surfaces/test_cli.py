@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -84,9 +85,25 @@ def test_the_commands_of_a_group_are_listed_with_whole_sentences(cli: Run, name:
     assert "..." not in listed
 
 
-@pytest.mark.parametrize("option", [("--session", "main"), ("--level", "INTERNAL")])
-def test_the_demo_has_no_use_for_a_session_or_a_level(cli: Run, option: tuple[str, str]) -> None:
-    assert cli("demo", *option).err == f"tidegate: {option[0][2:]}: this command has no use for {option[0]}\n"
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=NAMES)
+def test_help_shows_the_common_options_that_a_command_takes_and_the_others_are_refused(
+    cli: Run, path: tuple[str, ...], command: click.Command
+) -> None:
+    listed = cli(*path, "--help").out.partition("Common options:\n")[2].partition("\n\n")[0]
+    shown = set(re.findall(r"^  --(\w+)", listed, re.MULTILINE))
+    assert {"home", "json"} <= shown <= set(Options.__slots__)
+    if isinstance(command, Command):
+        words = shlex.split(re.split(" [<>]", command.examples[0])[0])[1:]
+        for name in {*Options.__slots__} - shown:
+            ran = cli(f"--{name}", "PUBLIC", *words, "--json")
+            assert (ran.code, ran.error["argument"]) == (2, name)
+            assert ran.error["message"] == f"{name}: this command has no use for --{name}"
+
+
+def test_what_a_common_option_means_is_said_where_it_is_not_the_usual(cli: Run) -> None:
+    assert "--session NAME  Only what was done in this session" in cli("audit", "show", "--help").out
+    assert "[default: PUBLIC]" in " ".join(cli("save", "--help").out.split())
+    assert "[default: all of them]" in " ".join(cli("history", "--help").out.split())
 
 
 def test_after_two_dashes_json_is_a_word(cli: Run) -> None:
@@ -116,6 +133,22 @@ def test_the_list_of_commands_is_one_line_each(cli: Run) -> None:
 def test_an_unknown_command_is_refused(cli: Run) -> None:
     ran = cli("bogus")
     assert (ran.code, ran.err) == (2, "tidegate: No such command 'bogus' (see: tidegate --help)\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("sav", "k", "v"), "Did you mean 'save'?"),
+        (("restore-bakup", "f"), "'restore-backup'"),
+        (("session", "rais", "main"), "Did you mean 'raise'?"),
+        (("list", "--sesion", "main"), "'--session'"),
+        (("list", "--limt", "3"), "Did you mean '--limit'?"),
+    ],
+)
+def test_what_was_mistyped_is_answered_with_what_is_like_it(cli: Run, words: tuple[str, ...], meant: str) -> None:
+    ran = cli(*words)
+    assert (ran.code, ran.out, meant in ran.err) == (2, "", True)
+    assert " (see: tidegate" in ran.err
 
 
 def test_the_common_options_are_the_documented_ones() -> None:

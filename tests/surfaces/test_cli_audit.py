@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,38 @@ def test_show_is_one_object_a_line_with_everything_in_it(made: Run) -> None:
         ("PUBLIC", 3, "delete", "k"),
         ("RESTRICTED", 1, "save", "k"),
     ]
-    assert set(found[0]) == {"level", "sequence", "at", "session", "action", "detail", "key", "commitment", "hash"}
+    about = {"level", "sequence", "at", "session", "session_name", "action", "detail", "key", "commitment", "hash"}
+    assert set(found[0]) == about
+    assert [row["session_name"] for row in found] == ["main", "main", "main", None]
+    assert len({row["session"] for row in found}) == 2
+
+
+def test_show_names_the_sessions_that_have_a_name(made: Run) -> None:
+    made("session", "reset", "main", "--yes")
+    made("session", "new", "owner", "--level", "INTERNAL")
+    made("session", "new", "two  words", "--level", "INTERNAL")
+    made("reindex", "--level", "INTERNAL")
+    lines = made("audit", "show", "--level", "INTERNAL").out.splitlines()
+    who = [re.split("  (?:open|reindex) ", line[51:])[0].strip() for line in lines]
+    assert who == ['"owner"', '"two  words"', "owner"]
+    assert made("audit", "show", "--session", "main").out.splitlines()[0][51:].startswith("main  ")
+
+
+def test_show_says_when_there_is_nothing_to_show(made: Run) -> None:
+    ran = made("audit", "show", "--session", "nobody")
+    assert (ran.code, ran.out, ran.err) == (0, "", "no entries\n")
+
+
+def test_show_does_without_the_names_where_the_control_store_is_lost(made: Run, home: Path) -> None:
+    before = rows(made("audit", "show", "--json"))
+    for file in home.glob("control.db*"):
+        file.unlink()
+    ran = made("audit", "show")
+    assert (ran.code, len(ran.out.splitlines())) == (0, 4)
+    assert ran.err.startswith("control.db is missing")
+    assert ran.err.endswith("; sessions are shown by their ids\n")
+    assert rows(made("audit", "show", "--json")) == [{**row, "session_name": None} for row in before]
+    assert made("audit", "show", "--session", "main").code == 3
 
 
 def test_show_can_be_filtered(made: Run) -> None:
@@ -100,7 +132,7 @@ def test_verify_names_level_and_entry_of_the_break_with_exit_1(made: Run, home: 
     raw(database(home), "UPDATE audit SET detail = 'forged' WHERE sequence = 2")
     ran = made("audit", "verify")
     assert ran.code == 1
-    assert "PUBLIC        BROKEN  1 entries" in ran.out
+    assert "PUBLIC        BROKEN  1 entry, " in ran.out
     assert "  entry 2: the entry was changed" in ran.out
     (problem,) = rows(made("audit", "verify", "--level", "PUBLIC", "--json"))[0]["problems"]
     assert (problem["sequence"], problem["key"]) == (2, None)

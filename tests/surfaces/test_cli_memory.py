@@ -95,6 +95,38 @@ def test_delete_says_what_shows_again(cli: Run) -> None:
     assert "the PUBLIC memory shows again" in cli("delete", "k", "--level", "INTERNAL").out
 
 
+def test_delete_says_where_the_key_is_visible_that_it_did_not_delete(cli: Run) -> None:
+    cli("save", "k", "low")
+    cli("save", "k", "high", "--level", "RESTRICTED")
+    ran = cli("delete", "k", "--level", "INTERNAL")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.endswith("at this session's level; there is one at PUBLIC, and --level PUBLIC acts there\n")
+    assert cli("delete", "k", "--level", "INTERNAL", "--json").error == {
+        "code": "NOT_FOUND",
+        "message": "key: nothing is saved under it at this session's level",
+        "argument": "key",
+        "visible_at": "PUBLIC",
+    }
+    assert cli("delete", "other").err.endswith("at this session's level\n")
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_p5_who_finds_nothing_is_told_how_to_look_in_words_that_depend_on_nothing_hidden(
+    cli: Run, hidden: bool
+) -> None:
+    cli("session", "new", "main")
+    if hidden:
+        cli("save", "k", "secret", "--tag", "t", "--level", "CONFIDENTIAL")
+    hint = "that PUBLIC may see; --level RESTRICTED sees every level\n"
+    assert cli("list").err == f"nothing is saved {hint}"
+    assert cli("list", "--tag", "t").err == f"nothing with that tag is saved {hint}"
+    assert cli("list", "--session", "main").err == "nothing is saved that this session may see\n"
+    said = "nothing is saved under that key that INTERNAL may see; --level RESTRICTED sees every level\n"
+    assert cli("get", "k", "--level", "INTERNAL").err == said
+    assert cli("get", "other", "--level", "RESTRICTED").err == "nothing is saved under that key\n"
+    assert cli("get", "k", "--json").stderr == b""
+
+
 def test_delete_of_nothing_is_not_found(cli: Run) -> None:
     ran = cli("delete", "k", "--json")
     assert (ran.code, ran.error["code"]) == (1, "NOT_FOUND")

@@ -187,7 +187,8 @@ def test_purge_at_one_level_leaves_the_others(made: Run) -> None:
 
 
 def test_purge_as_a_dry_run_removes_nothing(made: Run) -> None:
-    assert "PUBLIC        would remove 1 versions" in made("purge", "--older-than", "0", "--dry-run").out
+    shown = made("purge", "--older-than", "0", "--dry-run").out
+    assert "PUBLIC        would remove 1 version, among them 0 whole memories\n" in shown
     assert rows(made("purge", "--older-than", "0", "--dry-run", "--json"))[3]["dry_run"]
     assert len(rows(made("history", "k", "--json"))) == 3
 
@@ -196,7 +197,7 @@ def test_purge_asks_and_needs_yes_without_a_terminal(made: Run, home: Path) -> N
     ran = made("purge", "--older-than", "0", "--json")
     assert (ran.code, ran.error["argument"]) == (2, "yes")
     code, asking = asked(home, "n\n", "purge", "--older-than", "0")
-    assert (code, "Remove 1 versions for ever?" in asking) == (1, True)
+    assert (code, "Remove 1 version for ever?" in asking) == (1, True)
     assert len(rows(made("history", "k", "--json"))) == 3
     assert asked(home, "y\n", "purge", "--older-than", "0")[0] == 0
     assert len(rows(made("history", "k", "--json"))) == 2

@@ -65,15 +65,30 @@ def test_a_server_that_cannot_be_asked_is_shown_as_unreachable(configured: Path,
     (configured / "config.toml").write_text(
         "[servers.hostile]\ncommand = ['/nonexistent']\n[servers.b]\ncommand = ['/n']"
     )
-    found = rows(cli("tools", "list", "--json"))
-    assert [(each["server"], each["tool"], each.get("pin")) for each in found] == [
+    ran = cli("tools", "list", "--json")
+    assert (ran.code, ran.err) == (1, "")
+    assert [(each["server"], each["tool"], each["pin"]) for each in map(json.loads, ran.out.splitlines())] == [
         ("hostile", "echo", "unreachable"),
-        ("b", None, None),
+        ("b", None, "unreachable"),
     ]
     ran = cli("tools", "list")
-    assert ran.code == 0
-    assert "hostile: the server cannot be started" in ran.err
+    assert ran.code == 1
+    assert ran.err.startswith("hostile: asking it for its tools\nhostile: the server cannot be started")
     assert "b: no tools are known\n" in ran.out
+
+
+def test_one_server_that_fails_among_others_is_told_by_the_exit_code(configured: Path, cli: Run) -> None:
+    with (configured / "config.toml").open("a") as file:
+        file.write("[servers.b]\ncommand = ['/nonexistent']\n")
+    ran = cli("tools", "list", "--json")
+    assert (ran.code, [json.loads(line)["pin"] for line in ran.out.splitlines()]) == (1, ["new", "unreachable"])
+    assert cli("tools", "list", "hostile").code == 0
+
+
+def test_a_server_without_tools_has_not_failed(configured: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.surfaces.cli_tools._look", lambda _: {})
+    assert rows(cli("tools", "list", "--json")) == [{"server": "hostile", "tool": None, "pin": None}]
+    assert cli("tools", "list").out == "hostile: has no tools\n"
 
 
 def test_a_server_that_config_toml_does_not_name_is_refused(configured: Path, cli: Run) -> None:
@@ -86,7 +101,7 @@ def test_a_server_that_config_toml_does_not_name_is_refused(configured: Path, cl
 def test_trust_shows_what_there_is_to_look_at_and_changes_nothing_on_a_dry_run(configured: Path, cli: Run) -> None:
     ran = cli("tools", "trust", "hostile", "--dry-run")
     assert (ran.code, ran.out) == (0, "hostile: nothing was changed\n")
-    assert ran.err.startswith("new: echo\n")
+    assert ran.err.startswith("hostile: asking it for its tools\nnew: echo\n")
     assert '  + "description": "Says the same again.",\n' in ran.err
     assert Pins(configured).of("hostile") == {}
 
@@ -121,7 +136,7 @@ def test_p14_a_changed_definition_is_shown_and_trusted_anew(configured: Path, cl
     configure(configured, "other-words")
     assert rows(cli("tools", "list", "--json")) == [row("changed")]
     ran = cli("tools", "trust", "hostile", "--dry-run")
-    assert ran.err.startswith("changed: echo\n")
+    assert ran.err.startswith("hostile: asking it for its tools\nchanged: echo\n")
     assert '  - "description": "Says the same again.",\n' in ran.err
     assert "type" not in ran.err, "what stands as it stood is not shown as changed"
     assert '  + "description": "Says\\u001b[2J something else.",\n' in ran.err
@@ -135,7 +150,7 @@ def test_trust_of_what_is_trusted_changes_nothing(configured: Path, cli: Run) ->
     cli("tools", "trust", "hostile", "--yes")
     before = (configured / "pins.json").read_bytes()
     ran = cli("tools", "trust", "hostile")
-    assert (ran.code, ran.out, ran.err) == (0, "hostile: every tool is as you trusted it\n", "")
+    assert (ran.code, ran.out) == (0, "hostile: every tool is as you trusted it\n")
     assert cli("tools", "trust", "hostile", "--json", "--dry-run").json["trusted"] is True
     assert (configured / "pins.json").read_bytes() == before
 
@@ -211,9 +226,19 @@ def test_check_explains_in_lines_for_people(configured: Path, cli: Run) -> None:
         "  taint PUBLIC, ceiling RESTRICTED",
         "  source CONFIDENTIAL, sink INTERNAL, pin trusted",
     ]
-    refused = cli("tools", "check", "nothing").out.splitlines()
+    assert cli("tools", "check", "hostile__echo").err == ""
+    ran = cli("tools", "check", "nothing")
+    refused = ran.out.splitlines()
     assert refused[0] == "refused (P17): unknown tool"
     assert refused[2] == "  source none, sink none, pin unknown"
+    assert ran.err == (
+        "nothing is none of the trusted tools (hostile__echo); `tidegate tools list` asks the servers for theirs\n"
+    )
+
+
+def test_check_of_a_tool_names_it_also_where_none_is_trusted(configured: Path, cli: Run) -> None:
+    ran = cli("tools", "check", "hostile__echo")
+    assert (ran.code, "hostile__echo is none of the trusted tools (there are none); " in ran.err) == (1, True)
 
 
 def test_check_of_a_session_that_nobody_made_is_refused(configured: Path, cli: Run) -> None:

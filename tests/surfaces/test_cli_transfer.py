@@ -40,7 +40,7 @@ def test_an_export_is_on_standard_output_and_what_is_said_of_it_is_not(cli: Run)
     save(cli, "b", "internal", "INTERNAL")
     ran = cli("export")
     assert [line.get("key") for line in lines(ran.stdout)] == [None, "a"]
-    assert (ran.code, ran.err) == (0, "exported 1 memories at PUBLIC\n")
+    assert (ran.code, ran.err) == (0, "exported 1 memory at PUBLIC\n")
     ran = cli("export", "-", "--level", "INTERNAL", "--json")
     assert [line.get("level", line.get("classification")) for line in lines(ran.stdout)] == [
         "INTERNAL",
@@ -57,7 +57,7 @@ def test_an_export_to_a_file_is_private_and_counted(cli: Run, tmp_path: Path) ->
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_bytes().count(b"\n") == 2
     ran = cli("export", str(path))
-    assert (ran.out, ran.err) == ("", "exported 1 memories at PUBLIC\n")
+    assert (ran.out, ran.err) == ("", "exported 1 memory at PUBLIC\n")
 
 
 def test_u17_every_code_point_survives_the_command_line(cli: Run, tmp_path: Path, other: list[str]) -> None:
@@ -174,11 +174,11 @@ def test_a_backup_is_restored_into_an_empty_home(cli: Run, tmp_path: Path, other
     path = str(tmp_path / "assistant.backup")
     counts = {"agent": "assistant", "versions": 2, "entries": 4, "sessions": 1}
     assert cli("backup", path, "--json").json == counts
-    assert cli("backup", path).out == "backed up assistant: 2 versions, 4 audit entries, 1 sessions\n"
+    assert cli("backup", path).out == "backed up assistant: 2 versions, 4 audit entries, 1 session\n"
     assert cli("restore-backup", path, "--dry-run", "--json", *other).json == {"dry_run": True, **counts}
     assert not (tmp_path / "other").exists()
     ran = cli("restore-backup", path, "--yes", *other)
-    assert (ran.code, ran.out) == (0, "restored assistant: 2 versions, 4 audit entries, 1 sessions\n")
+    assert (ran.code, ran.out) == (0, "restored assistant: 2 versions, 4 audit entries, 1 session\n")
     for words in (["audit", "show", "--json"], ["history", "a", "--json"], ["export", "--level", "RESTRICTED"]):
         assert lines(cli(*words, *other).stdout)[1:] == lines(cli(*words).stdout)[1:]
     assert cli("audit", "verify", *other).code == 0
@@ -209,6 +209,21 @@ def test_a_restore_asks_and_without_a_terminal_needs_yes(cli: Run, tmp_path: Pat
     assert not (tmp_path / "other").exists()
 
 
+def test_a_restore_of_what_is_no_backup_says_so_before_it_asks(cli: Run, tmp_path: Path, other: list[str]) -> None:
+    ran = cli("restore-backup", str(tmp_path / "nowhere"), *other)
+    assert (ran.code, ran.err) == (2, "tidegate: file: is not there or cannot be read; nothing was changed\n")
+    (tmp_path / "b").write_text("no backup")
+    assert cli("restore-backup", str(tmp_path / "b"), *other, "--json").error["argument"] == "file"
+
+
+def test_a_restore_that_is_only_tried_changes_nothing_even_with_yes(cli: Run, tmp_path: Path, other: list[str]) -> None:
+    save(cli, "a", "x")
+    path = str(tmp_path / "b")
+    cli("backup", path)
+    assert cli("restore-backup", path, "--dry-run", "--yes", *other).out.startswith("would be restored: assistant: ")
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 1)])
 def test_a_restore_at_a_terminal_does_what_was_answered(
     cli: Run, tmp_path: Path, other: list[str], monkeypatch: pytest.MonkeyPatch, answer: bool, code: int
@@ -220,7 +235,7 @@ def test_a_restore_at_a_terminal_does_what_was_answered(
     monkeypatch.setattr("click.confirm", lambda text, **_: asked.append(text) or answer)
     monkeypatch.setattr("tidegate.surfaces.cli_common.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     ran = cli("restore-backup", path, *other)
-    assert (ran.code, asked) == (code, ["Restore into agent assistant?"])
+    assert (ran.code, asked) == (code, ["Restore assistant: 1 version, 1 audit entry, 0 sessions?"])
     assert (tmp_path / "other").exists() is answer
 
 

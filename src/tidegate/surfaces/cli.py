@@ -63,7 +63,7 @@ def root() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code: 0, 1 (not found, refused), 2 (bad argument, limit), 3 (storage)."""
+    """Run one command; the exit code: 0, 1 (not found, refused, found wrong), 2 (bad argument, limit), 3 (storage)."""
     output.speak_utf8()
     words = _words() if arguments is None else list(arguments)
     try:
@@ -113,8 +113,14 @@ def _fail(error: TidegateError, words: Sequence[str]) -> int:
     if "--json" in before_dashes:
         output.write(output.to_json({"error": error.to_dict()}))
     else:
-        output.note(f"tidegate: {error.message}")
+        output.note(f"tidegate: {error.message}{_elsewhere(error)}")
     return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
+
+
+def _elsewhere(error: TidegateError) -> str:
+    """Where there is a variant that the command did not act on: one that its session sees."""
+    level = error.details.get("visible_at")
+    return "" if level is None else f"; there is one at {level}, and --level {level} acts there"
 
 
 def _words() -> list[str]:

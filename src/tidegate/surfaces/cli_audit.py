@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,9 @@ import click
 
 from tidegate.domain.audit import Action
 from tidegate.domain.moment import NotATimeError, read_time, write_time
-from tidegate.errors import InvalidArgument
+from tidegate.errors import InvalidArgument, StorageError
 from tidegate.surfaces import output
-from tidegate.surfaces.cli_common import Group, open_store, options, remark, show
+from tidegate.surfaces.cli_common import AT_ALL_LEVELS, Group, open_store, options, remark, show
 from tidegate.surfaces.cli_owner import open_owner
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tidegate.core.verify import Problem, Verdict
 
 _ACTIONS = click.Choice([action.value for action in Action if action is not Action.UNKNOWN])
+_COMMON = {**AT_ALL_LEVELS, "session": "Only what was done in this session, by its name or its id."}
+_OWNER = "owner"
 _ANCHOR_BYTES_MAX = 16 * 1024 * 1024
 _WHAT_IT_PROVES = """\
 What this proves: nothing up to the last anchor was changed, taken out or moved. Beyond it, entries cut from the end go
@@ -29,13 +31,14 @@ unseen; so keep anchors where nobody who can write here can. Whoever can read th
 without a key anybody can: a key that is kept under the same user does not protect from that user."""
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, common=_COMMON)
 def audit() -> None:
     """Show, verify and anchor the audit chains: the owner's acts."""
 
 
 @audit.command(
     name="show",
+    common=_COMMON,
     examples=(
         "tidegate audit show --action refuse --since 2026-01-01",
         "tidegate audit show --session main --level INTERNAL --json",
@@ -49,23 +52,29 @@ def audit() -> None:
 def show_(actions: tuple[str, ...], since: str | None, until: str | None) -> None:
     """Show the entries of all levels (or of --level, or of --session), oldest first, one a line.
 
-    The key is shown while the version that an entry is about is kept: the chain itself does not hold it.
+    A session is shown by its name, if it has one; JSON has its id as well. The key is shown while the version that an
+    entry is about is kept: the chain itself does not hold it.
     """
     from tidegate.core.trail import Wanted
 
     with open_store() as store:
+        names = _names(store)
         wanted = Wanted(
             level=options().level,
-            sessions=_sessions(store),
+            sessions=_sessions(names),
             actions=[Action(action) for action in actions] or None,
             since=_time("since", since),
             until=_time("until", until),
         )
+        line = None
         for line in store.owner(options().agent).trail(wanted):
-            show(_line(line), [_text(line)])
+            name = names.get(line.entry.event.session)
+            show(_line(line, name), [_text(line, name)])
+    if line is None:
+        remark("no entries")
 
 
-@audit.command(examples=("tidegate audit verify", "tidegate audit verify --anchor anchors.jsonl"))
+@audit.command(common=AT_ALL_LEVELS, examples=("tidegate audit verify", "tidegate audit verify --anchor anchors.jsonl"))
 @click.option("--anchor", "file", metavar="FILE", help="What `audit anchor` printed, once or many times.")
 def verify(file: str | None) -> int:
     """Check that each chain holds, reaches its anchors, and tells of everything that is stored.
@@ -86,7 +95,7 @@ def verify(file: str | None) -> int:
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 
 
-@audit.command(examples=("tidegate audit anchor >> anchors.jsonl",))
+@audit.command(common=AT_ALL_LEVELS, examples=("tidegate audit anchor >> anchors.jsonl",))
 def anchor() -> None:
     """Print where each chain ends now, as JSON, one object a level. Keep it where nobody who can write here can."""
     with open_owner() as owner:
@@ -94,12 +103,21 @@ def anchor() -> None:
             output.write(output.to_json(head.to_dict()))
 
 
-def _sessions(store: Store) -> Collection[str] | None:
+def _names(store: Store) -> Mapping[str, str]:
+    """The sessions' names, by id. Where the control store is lost the chains are shown all the same."""
+    try:
+        return {row.id: row.name or row.id for row in store.sessions.list(options().agent)}
+    except StorageError as failure:
+        if options().session is not None:
+            raise
+        remark(f"{failure.message}; sessions are shown by their ids")
+        return {}
+
+
+def _sessions(names: Mapping[str, str]) -> set[str] | None:
     """The ids of the session that was named, by its name or by its id."""
-    name = options().session
-    if name is None:
-        return None
-    return {name, *(row.id for row in store.sessions.list(options().agent) if row.name == name)}
+    wanted = options().session
+    return None if wanted is None else {wanted, *(session for session, name in names.items() if name == wanted)}
 
 
 def _time(option: str, text: str | None) -> datetime | None:
@@ -121,13 +139,14 @@ def _read(file: str) -> str:
     return text
 
 
-def _line(line: Line) -> dict[str, Any]:
+def _line(line: Line, name: str | None) -> dict[str, Any]:
     event = line.entry.event
     return {
         "level": str(line.level),
         "sequence": line.entry.sequence,
         "at": write_time(event.at),
         "session": event.session,
+        "session_name": name,
         "action": str(event.action),
         "detail": event.detail,
         "key": line.key,
@@ -136,10 +155,12 @@ def _line(line: Line) -> dict[str, Any]:
     }
 
 
-def _text(line: Line) -> str:
+def _text(line: Line, name: str | None) -> str:
     event = line.entry.event
     place = f"{write_time(event.at)}  {line.level!s:<12}  {line.entry.sequence:>6}"
-    who = output.escape(event.session) or "owner"
+    who = output.escape(event.session) or _OWNER
+    if name is not None:
+        who = output.word(name) if name != _OWNER else output.to_json(name)
     # What others wrote comes last, where nothing after it could be forged.
     about = f"  {output.escape(line.key)}" if line.key is not None else ""
     return f"{place}  {who:<32}  {event.action:<8}  {output.escape(event.detail)}{about}"
@@ -165,7 +186,8 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
     state = "holds" if verdict.holds else "BROKEN"
     anchored = "no anchor" if verdict.anchored_to is None else f"proven up to {verdict.anchored_to}"
     keyed = "no key" if verdict.keyed_from is None else f"keyed from {verdict.keyed_from}"
-    yield f"{verdict.level!s:<12}  {state:<6}  {verdict.entries} entries, {anchored}, {keyed}"
+    entries = output.counted(verdict.entries, "entry", "entries")
+    yield f"{verdict.level!s:<12}  {state:<6}  {entries}, {anchored}, {keyed}"
     for problem in verdict.problems:
         where = "" if problem.sequence is None else f"entry {problem.sequence}: "
         about = "" if problem.key is None else f": {output.escape(problem.key)}"

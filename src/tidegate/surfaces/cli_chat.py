@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from tidegate.surfaces.chat import Place
 
 
+_LEVEL = "Where it starts or, without --session, stands. [default: chat.level in config.toml]"
+
+
 @click.command(
     cls=Command,
+    common={"session": "The conversation of this name.", "level": _LEVEL},
     examples=(
         "tidegate chat",
         'tidegate chat --message "What do you know about me?"',

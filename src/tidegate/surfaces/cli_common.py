@@ -20,8 +20,17 @@ if TYPE_CHECKING:
     from tidegate.core.store import Store
 
 LEVEL = click.Choice(Level, case_sensitive=False)
+_LEVELS = ", ".join(Level.__members__)
 _SECTION = "Common options"
 _WHOLE = 1000  # characters; no first sentence is as long
+
+# What common options mean to a command that takes them otherwise than the memory verbs do. None: it has no use for that
+# one, which is not in its help then, and refused.
+Common = Mapping[str, str | None]
+AS_USUAL: Common = {}
+AT_NO_LEVEL: Common = {"session": None, "level": None}
+FOR_NO_AGENT: Common = {"agent": None, **AT_NO_LEVEL}
+AT_ALL_LEVELS: Common = {"session": None, "level": f"{_LEVELS}. [default: all of them]"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +94,6 @@ def refuse_both() -> None:
         )
 
 
-def refuse_options(*names: str) -> None:
-    """Nothing, unless one of these common options was given: it would have no effect here."""
-    for name in names:
-        if getattr(options(), name) is not None:
-            raise InvalidArgument(f"{name}: this command has no use for --{name}", argument=name)
-
-
 def agreed(question: str, *, unasked: str) -> bool:
     """Whether the owner, asked at the terminal, says yes. unasked: the error where there is no terminal."""
     if not sys.stdin.isatty():
@@ -114,10 +116,18 @@ def remark(text: str) -> None:
 class Command(click.Command):
     """A command with the common options, and with examples in its help."""
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, examples: Sequence[str] = (), common: Common = AS_USUAL, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
-        self.params += _common_options()
+        self.common = common
+        self.params += _common_options(common)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it. Raises: InvalidArgument when a common option was given that would have no effect."""
+        for name, meaning in self.common.items():
+            if meaning is None and name in ctx.meta:
+                raise InvalidArgument(f"{name}: this command has no use for --{name}", argument=name)
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Its own options, then the common ones, then the examples."""
@@ -133,9 +143,9 @@ class Group(click.Group):
 
     command_class = Command
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, common: Common = AS_USUAL, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params += _common_options()
+        self.params += _common_options(common)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which they were added."""
@@ -180,24 +190,39 @@ class LazyGroup(Group):
         found: click.Command = getattr(import_module(f"tidegate.surfaces.{module}"), name)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant. Raises: NoSuchCommand, with the names that are like it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as unknown:  # the parser looks among commands that are loaded
+            raise click.NoSuchCommand(unknown.command_name, possibilities=self.places, ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each name with its summary."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, place.summary) for name, place in self.places.items()])
 
 
-def _common_options() -> list[click.Parameter]:
-    def option(*names: str, **settings: Any) -> click.Option:
-        return click.Option(names, expose_value=False, callback=_remember, **settings)
+def _common_options(common: Common) -> list[click.Parameter]:
+    def option(name: str, usual: str, **settings: Any) -> click.Option:
+        meaning = common.get(name, usual)
+        return click.Option(
+            [f"--{name}"],
+            expose_value=False,
+            callback=_remember,
+            help=meaning or usual,
+            hidden=meaning is None,
+            **settings,
+        )
 
     return [
-        option(
-            "--home", metavar="PATH", help="Folder of the store. [default: $TIDEGATE_HOME, else the user's data folder]"
-        ),
-        option("--agent", metavar="AGENT", help="Whose memory. [default: assistant]"),
-        option("--session", metavar="NAME", help="Act in this session, at its taint."),
-        option("--level", type=LEVEL, metavar="LEVEL", help=f"{', '.join(Level.__members__)}. [default: PUBLIC]"),
-        option("--json", is_flag=True, help="Print exactly the result, as JSON."),
+        option("home", "Folder of the store. [default: $TIDEGATE_HOME, else the user's data folder]", metavar="PATH"),
+        option("agent", "Whose memory. [default: assistant]", metavar="AGENT"),
+        option("session", "Act in this session, at its taint.", metavar="NAME"),
+        option("level", f"{_LEVELS}. [default: PUBLIC]", type=LEVEL, metavar="LEVEL"),
+        option("json", "Print exactly the result, as JSON.", is_flag=True),
     ]
 
 

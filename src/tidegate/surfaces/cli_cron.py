@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidegate.domain.job import Job, Run
 
 _NAME = "The job's name."
+_LOOKING = {"session": "What this session sees.", "level": "Up to this level. [default: all levels]"}
 
 
 @click.group(cls=Group)
@@ -70,7 +71,7 @@ def add(
     show(_shown(job), [_line(job)])
 
 
-@cron.command(name="list", examples=("tidegate cron list", "tidegate cron list --level PUBLIC --json"))
+@cron.command(name="list", common=_LOOKING, examples=("tidegate cron list", "tidegate cron list --level PUBLIC --json"))
 def list_() -> None:
     """List the jobs, of all levels up to --level. Under --json one a line."""
     with _reading() as session:
@@ -81,7 +82,7 @@ def list_() -> None:
         remark("no jobs")
 
 
-@cron.command(name="show", examples=("tidegate cron show digest",))
+@cron.command(name="show", common=_LOOKING, examples=("tidegate cron show digest",))
 @click.argument("name", help=_NAME)
 def show_(name: str) -> None:
     """Show a job whole; of several of the name the highest."""
@@ -100,7 +101,8 @@ def remove(name: str) -> None:
 
 
 @cron.command(
-    examples=("tidegate cron history digest", "tidegate cron history --limit 5 --json", "tidegate cron history")
+    common=_LOOKING,
+    examples=("tidegate cron history digest", "tidegate cron history --limit 5 --json", "tidegate cron history"),
 )
 @click.argument("name", required=False, help="The job's name; without one, the trigger's runs.")
 @click.option("--limit", metavar="N", type=int, default=20, show_default=True, help="How many, 1 to 200.")

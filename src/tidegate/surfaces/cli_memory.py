@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level
 from tidegate.surfaces import output
-from tidegate.surfaces.cli_common import Command, open_session, remark, show
+from tidegate.surfaces.cli_common import Command, open_session, options, remark, show
 from tidegate.tools import results
 
 _KEY = "The memory's name, exactly."
@@ -43,7 +44,7 @@ def get(key: str) -> int:
     """Show one memory, whole. Exit code 1 when there is none."""
     result = _call("memory_get", _found, key=key)
     if not result["found"]:
-        remark("nothing is saved under that key")
+        remark(f"nothing is saved under that key{_seen()}")
     return 0 if result["found"] else 1
 
 
@@ -78,7 +79,7 @@ def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:
     """Go through the memories in the order of their keys, page by page."""
     result = _call("memory_list", lambda result: _short(result["memories"]), tag=tag, limit=limit, cursor=cursor)
     if not result["memories"]:
-        remark("nothing saved that this level may see; --level looks from another")
+        remark(f"nothing {'' if tag is None else 'with that tag '}is saved{_seen()}")
     if result["next_cursor"] is not None:
         remark(f"there is more: add --cursor {result['next_cursor']}")
 
@@ -88,6 +89,16 @@ def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:
 def delete(key: str) -> None:
     """Forget one memory at the session's own level. A variant at a lower level then shows again."""
     _call("memory_delete", output.deleted, key=key)
+
+
+def _seen() -> str:
+    """From where it was looked, and how to look further: it depends on the command line alone (P5)."""
+    chosen = options()
+    if chosen.session is not None:
+        return " that this session may see"
+    if chosen.level is Level.RESTRICTED:
+        return ""
+    return f" that {chosen.level or Level.PUBLIC} may see; --level {Level.RESTRICTED} sees every level"
 
 
 def _call(tool: str, lines: Callable[[dict[str, Any]], Iterable[str]], **arguments: object) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from tidegate.domain.moment import write_time
 from tidegate.policy.levels import Level
 from tidegate.surfaces import output
 from tidegate.surfaces.cli_common import (
+    AT_ALL_LEVELS,
+    FOR_NO_AGENT,
     LEVEL,
     Command,
     Group,
@@ -19,7 +21,6 @@ from tidegate.surfaces.cli_common import (
     open_at_level,
     open_store,
     options,
-    refuse_options,
     remark,
     show,
 )
@@ -35,7 +36,11 @@ _YES = "Do not ask. Needed where there is no terminal."
 _INCOMPLETE = 3
 
 
-@click.command(cls=Command, examples=("tidegate history user-name", "tidegate history user-name --level PUBLIC --json"))
+@click.command(
+    cls=Command,
+    common=AT_ALL_LEVELS,
+    examples=("tidegate history user-name", "tidegate history user-name --level PUBLIC --json"),
+)
 @click.argument("key", help=_KEY)
 def history(key: str) -> int:
     """Show every version of a memory at every level (or at --level), newest first, deleted ones too.
@@ -68,6 +73,7 @@ def restore(key: str, version: int | None) -> None:
 
 @click.command(
     cls=Command,
+    common={"session": None, "level": "Which variant. [default: the highest]"},
     examples=(
         "tidegate relabel plan --to RESTRICTED",
         "tidegate relabel plan --to PUBLIC --dry-run",
@@ -97,6 +103,7 @@ def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
 
 @click.command(
     cls=Command,
+    common=AT_ALL_LEVELS,
     examples=(
         "tidegate purge --older-than 90d --dry-run",
         "tidegate purge --older-than 12h --level PUBLIC --yes",
@@ -120,7 +127,7 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
     with open_owner() as owner:
         if not dry_run and not yes:
             count = sum(done.versions for done in owner.purge(older_than, options().level, dry_run=True))
-            if not _agreed(f"Remove {count} versions for ever?"):
+            if not _agreed(f"Remove {output.counted(count, 'version')} for ever?"):
                 return 1
         purged = owner.purge(older_than, options().level, dry_run=dry_run, progress=output.note)
     for done in purged:
@@ -128,7 +135,7 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
     return 0 if all(done.complete for done in purged) else _INCOMPLETE
 
 
-@click.command(cls=Command, examples=("tidegate reindex", "tidegate reindex --level PUBLIC"))
+@click.command(cls=Command, common=AT_ALL_LEVELS, examples=("tidegate reindex", "tidegate reindex --level PUBLIC"))
 def reindex() -> None:
     """Make the search index anew, at every level or at --level, while servers run.
 
@@ -136,15 +143,15 @@ def reindex() -> None:
     """
     with open_owner() as owner:
         count = owner.reindex(options().level, progress=output.note)
-    show({"reindexed": count}, [f"indexed {count} memories"])
+    show({"reindexed": count}, [f"indexed {output.counted(count, 'memory', 'memories')}"])
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, common=FOR_NO_AGENT)
 def agent() -> None:
     """List agents, or erase one: the owner's acts."""
 
 
-@agent.command(name="list", examples=("tidegate agent list", "tidegate agent list --json"))
+@agent.command(name="list", common=FOR_NO_AGENT, examples=("tidegate agent list", "tidegate agent list --json"))
 def list_() -> None:
     """Show the agents that something was ever saved for. JSON: one object a line."""
     with open_store() as store:
@@ -155,7 +162,10 @@ def list_() -> None:
         remark("no agents")
 
 
-@agent.command(examples=("tidegate agent erase assistant --dry-run", "tidegate agent erase assistant --yes"))
+@agent.command(
+    common=FOR_NO_AGENT,
+    examples=("tidegate agent erase assistant --dry-run", "tidegate agent erase assistant --yes"),
+)
 @click.argument("name", metavar="AGENT", help="Whose memory.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help=_YES)
@@ -165,7 +175,6 @@ def erase(name: str, dry_run: bool, yes: bool) -> int:
     Nothing is left to enter that in: it prints where the chains ended, to be kept as the record. SPINE.md and
     TRIGGER.md stay, and so do the ended sessions' names, so that none is used again.
     """
-    refuse_options("level", "session")
     with open_store() as store:
         plan = store.owner(name).erase(dry_run=True)
         if not dry_run and not yes and not _agreed(f"Erase {name}, at every level, for ever?"):
@@ -177,8 +186,7 @@ def erase(name: str, dry_run: bool, yes: bool) -> int:
 
 @contextmanager
 def open_owner() -> Iterator[Owner]:
-    """The owner of the agent that was named; not in a session."""
-    refuse_options("session")
+    """The owner of the agent that was named."""
     with open_store() as store:
         yield _owner(store)
 
@@ -256,7 +264,8 @@ def _purged(done: Purged, *, dry_run: bool) -> dict[str, Any]:
 
 def _purged_lines(done: Purged, *, dry_run: bool) -> Iterator[str]:
     verb = "would remove" if dry_run else "removed"
-    yield f"{done.classification!s:<12}  {verb} {done.versions} versions, among them {done.memories} whole memories"
+    whole = f"among them {output.counted(done.memories, 'whole memory', 'whole memories')}"
+    yield f"{done.classification!s:<12}  {verb} {output.counted(done.versions, 'version')}, {whole}"
     if not done.complete:
         yield "  not complete: others were reading, and some of it may still be in a file; run it again"
 
@@ -270,6 +279,7 @@ def _show_erased(done: Erased, *, dry_run: bool) -> None:
         "heads": [head.to_dict() for head in done.heads],
     }
     verb = "would erase" if dry_run else "erased"
-    lines = [f"{verb} {done.agent}: {len(done.levels)} levels, {done.sessions} living sessions"]
+    levels, sessions = output.counted(len(done.levels), "level"), output.counted(done.sessions, "living session")
+    lines = [f"{verb} {done.agent}: {levels}, {sessions}"]
     heads = [f"  {head.level!s:<12}  chain ended at {head.sequence}: {head.hash}" for head in done.heads]
     show(result, lines + heads)

@@ -10,12 +10,15 @@ import threading
 
 import click
 
-from tidegate.errors import InvalidArgument
 from tidegate.surfaces import output
-from tidegate.surfaces.cli_common import Command, open_store, options, remark
+from tidegate.surfaces.cli_common import AT_NO_LEVEL, Command, open_store, options, remark
 
 
-@click.command(cls=Command, examples=("tidegate run", "tidegate run --agent assistant", "tidegate run --once"))
+@click.command(
+    cls=Command,
+    common={**AT_NO_LEVEL, "agent": "Whose jobs. [default: all agents']"},
+    examples=("tidegate run", "tidegate run --agent assistant", "tidegate run --once"),
+)
 @click.option("--once", is_flag=True, help="Do what is due now, and end.")
 def run(once: bool) -> int:
     """Wake the agents: run their jobs when they are due, and wake each that has a TRIGGER.md from time to time.
@@ -29,8 +32,6 @@ def run(once: bool) -> int:
     from tidegate.surfaces.chat import open_model
 
     chosen = options()
-    if chosen.session is not None or chosen.level is not None:
-        raise InvalidArgument("level: a job has its own level; give neither --session nor --level", argument="level")
     home = homes.find(chosen.home)
     settings = homes.load(home)
     open_model(settings.chat)  # before anything is begun
@@ -40,7 +41,7 @@ def run(once: bool) -> int:
         wakeups = Wakeups(Workshop(store, home, settings, lambda: open_model(settings.chat)), only)
         if once:
             done = wakeups.run_once()
-            remark(f"tidegate run: {done} {'run' if done == 1 else 'runs'}")
+            remark(f"tidegate run: {output.counted(done, 'run')}")
             return 0
         for number in (signal.SIGINT, signal.SIGTERM):
             # On a thread: whatever the handler interrupts may hold the very lock that stopping needs.

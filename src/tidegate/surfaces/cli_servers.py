@@ -7,10 +7,14 @@ import sys
 import click
 
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import Command, options, refuse_options, remark
+from tidegate.surfaces.cli_common import FOR_NO_AGENT, Command, options, remark
 
 
-@click.command(cls=Command, examples=("tidegate mcp --agent assistant --session main --level INTERNAL",))
+@click.command(
+    cls=Command,
+    common={"session": "The session that all its clients share; it is made if nobody has made it."},
+    examples=("tidegate mcp --agent assistant --session main --level INTERNAL",),
+)
 def mcp() -> int:
     """Serve the memory tools to an MCP client over standard input and output.
 
@@ -25,10 +29,9 @@ def mcp() -> int:
     return serve(chosen.home, chosen.agent, chosen.session, chosen.level or Level.PUBLIC)
 
 
-@click.command(cls=Command, examples=("tidegate demo",))
+@click.command(cls=Command, common=FOR_NO_AGENT, examples=("tidegate demo",))
 def demo() -> int:
     """Show what this is: a real server and a real client, on a home that is thrown away."""
     from tidegate.surfaces.demo import run
 
-    refuse_options("level", "session")
     return run()

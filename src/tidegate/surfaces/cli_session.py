@@ -10,7 +10,7 @@ import click
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import LEVEL, Group, agreed, open_store, options, refuse_options, remark, show
+from tidegate.surfaces.cli_common import LEVEL, Group, agreed, open_store, options, remark, show
 from tidegate.surfaces.output import escape
 
 if TYPE_CHECKING:
@@ -18,14 +18,20 @@ if TYPE_CHECKING:
     from tidegate.storage.base import SessionRow
 
 _NAME = "The session's name."
+_BY_OPTION = "The session, in place of NAME."
+_OF_ONE = {"session": _BY_OPTION, "level": None}
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, common={"session": _BY_OPTION})
 def session() -> None:
     """Make, raise and end sessions: the owner's acts."""
 
 
-@session.command(name="list", examples=("tidegate session list", "tidegate session list --level INTERNAL --json"))
+@session.command(
+    name="list",
+    common={"session": None, "level": "Only those at or below it. [default: all of them]"},
+    examples=("tidegate session list", "tidegate session list --level INTERNAL --json"),
+)
 def list_() -> None:
     """Show the agent's sessions, ended ones too; with --level, those at or below it. JSON: one object a line."""
     top = options().level or Level.RESTRICTED
@@ -37,7 +43,7 @@ def list_() -> None:
         remark("no sessions")
 
 
-@session.command(name="show", examples=("tidegate session show main",))
+@session.command(name="show", common=_OF_ONE, examples=("tidegate session show main",))
 @click.argument("name", required=False, help=_NAME)
 def show_(name: str | None) -> None:
     """Show one session: its taint, its ceiling, and whether it still lives."""
@@ -46,10 +52,11 @@ def show_(name: str | None) -> None:
 
 
 @session.command(
+    common={"session": _BY_OPTION},
     examples=(
         "tidegate session new main --level INTERNAL",
         "tidegate session new --level PUBLIC --ceiling CONFIDENTIAL",
-    )
+    ),
 )
 @click.argument("name", required=False, help="A name that no session has or had; without one it is made up.")
 @click.option("--ceiling", type=LEVEL, metavar="LEVEL", help="The taint may never pass it. [default: RESTRICTED]")
@@ -62,7 +69,7 @@ def new(name: str | None, ceiling: Level | None) -> None:
         _show(store.sessions.new(options().agent, chosen, options().level or Level.PUBLIC, ceiling))
 
 
-@session.command(name="raise", examples=("tidegate session raise main CONFIDENTIAL",))
+@session.command(name="raise", common=_OF_ONE, examples=("tidegate session raise main CONFIDENTIAL",))
 @click.argument("name", help=_NAME)
 @click.argument("target", type=LEVEL, metavar="LEVEL", help="The lowest level that the taint may have from now on.")
 def raise_(name: str, target: Level) -> None:
@@ -73,7 +80,7 @@ def raise_(name: str, target: Level) -> None:
         _show(sessions.living(row.id))
 
 
-@session.command(examples=("tidegate session ceiling main CONFIDENTIAL",))
+@session.command(common=_OF_ONE, examples=("tidegate session ceiling main CONFIDENTIAL",))
 @click.argument("name", help=_NAME)
 @click.argument("target", type=LEVEL, metavar="LEVEL", help="The highest level that the taint may ever have.")
 def ceiling(name: str, target: Level) -> None:
@@ -84,7 +91,9 @@ def ceiling(name: str, target: Level) -> None:
         _show(sessions.living(row.id))
 
 
-@session.command(examples=("tidegate session reset main --dry-run", "tidegate session reset main --yes"))
+@session.command(
+    common=_OF_ONE, examples=("tidegate session reset main --dry-run", "tidegate session reset main --yes")
+)
 @click.argument("name", required=False, help=_NAME)
 @click.option("--dry-run", is_flag=True, help="Only show which session would end.")
 @click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
@@ -108,7 +117,6 @@ def reset(name: str | None, dry_run: bool, yes: bool) -> int:
 
 @contextmanager
 def _sessions() -> Iterator[Sessions]:
-    refuse_options("level")
     with open_store() as store:
         yield store.sessions
 

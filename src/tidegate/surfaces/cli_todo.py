@@ -14,7 +14,11 @@ from tidegate.surfaces.output import escape
 _MARKS = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
 
 
-@click.command(cls=Command, examples=("tidegate todo", "tidegate todo --session chat", "tidegate todo --level PUBLIC"))
+@click.command(
+    cls=Command,
+    common={"session": "As this session sees it.", "level": "As this level sees it. [default: RESTRICTED]"},
+    examples=("tidegate todo", "tidegate todo --session chat", "tidegate todo --level PUBLIC"),
+)
 def todo() -> None:
     """Show the agent's to-do list: as --session sees it, or --level; without either, the highest one there is."""
     chosen = options()

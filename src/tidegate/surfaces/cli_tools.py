@@ -14,7 +14,7 @@ from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.servers import Classification, Pin, ServerCall
 from tidegate.policy.taint import Standing
-from tidegate.surfaces.cli_common import Group, agreed, open_store, options, refuse_both, remark, show
+from tidegate.surfaces.cli_common import FOR_NO_AGENT, Group, agreed, open_store, options, refuse_both, remark, show
 from tidegate.surfaces.output import escape
 
 if TYPE_CHECKING:
@@ -25,28 +25,32 @@ if TYPE_CHECKING:
     from tidegate.gateway.pins import Definition, Definitions
 
 _UNREACHABLE = "unreachable"
+_SUPPOSED = {"session": "Whose call to suppose.", "level": "Where else to suppose it. [default: PUBLIC]"}
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, common=_SUPPOSED)
 def tools() -> None:
     """Tools of foreign MCP servers, as [servers.NAME] in config.toml names them."""
 
 
-@tools.command(name="list", examples=("tidegate tools list", "tidegate tools list files --json"))
+@tools.command(name="list", common=FOR_NO_AGENT, examples=("tidegate tools list", "tidegate tools list files --json"))
 @click.argument("name", required=False, help="Of this server alone.")
-def list_(name: str | None) -> None:
-    """Show each tool with its source, its sink and its pin. The servers are asked. JSON: one object a line."""
+def list_(name: str | None) -> int:
+    """Show each tool with its source, its sink and its pin. The servers are asked. JSON: one object a line.
+
+    Exit code 1 when a server did not answer; of such a one the trusted tools are shown, as unreachable.
+    """
     from tidegate.gateway.pins import Pins
 
     home, servers = _servers()
     chosen = [_the(servers, name)] if name is not None else list(servers.values())
-    for server in chosen:
-        _list(server, Pins(home).of(server.name))
+    answered = [_list(server, Pins(home).of(server.name)) for server in chosen]
     if not chosen:
         remark("no servers: config.toml names none")
+    return 0 if all(answered) else 1
 
 
-@tools.command(examples=("tidegate tools check files__read_text_file --session main",))
+@tools.command(common=_SUPPOSED, examples=("tidegate tools check files__read_text_file --session main",))
 @click.argument("tool", help="The tool's name, as in `tools list`.")
 def check(tool: str) -> int:
     """Explain what the policy says to a call of TOOL: by which rule, at which levels. No call is made.
@@ -57,7 +61,8 @@ def check(tool: str) -> int:
 
     home, servers = _servers()
     standing = _standing()
-    pin, classification = _known(tool, servers, Pins(home))
+    pins = Pins(home)
+    pin, classification = _known(tool, servers, pins)
     decision = decide(ServerCall(standing, classification, pin))
     explained = {
         "tool": tool,
@@ -69,10 +74,15 @@ def check(tool: str) -> int:
         "pin": str(pin),
     }
     show(explained, _explanation(explained))
+    if pin is not Pin.TRUSTED:
+        trusted = _trusted(servers, pins)
+        remark(f"{tool} is none of the trusted tools ({trusted}); `tidegate tools list` asks the servers for theirs")
     return 0 if isinstance(decision, Allow) else 1
 
 
-@tools.command(examples=("tidegate tools trust files --dry-run", "tidegate tools trust files --yes"))
+@tools.command(
+    common=FOR_NO_AGENT, examples=("tidegate tools trust files --dry-run", "tidegate tools trust files --yes")
+)
 @click.argument("name", help="The server's name.")
 @click.option("--dry-run", is_flag=True, help="Only show what there is to trust.")
 @click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
@@ -103,15 +113,17 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
     return 0 if result["trusted"] or dry_run else 1
 
 
-def _list(server: Server, pinned: Definitions) -> None:
+def _list(server: Server, pinned: Definitions) -> bool:
+    """Show the tools of one server; whether it answered."""
     from tidegate.gateway.offers import offered_name
     from tidegate.gateway.pins import compare
 
+    states: dict[str, str]
     try:
-        states: dict[str, str] = {tool: str(pin) for tool, pin in compare(pinned, _look(server)).items()}
+        states, answered = {tool: str(pin) for tool, pin in compare(pinned, _look(server)).items()}, True
     except Refused as refused:
         remark(refused.message)
-        states = dict.fromkeys(pinned, _UNREACHABLE)
+        states, answered = dict.fromkeys(pinned, _UNREACHABLE), False
     for tool, state in states.items():
         row = {
             "server": server.name,
@@ -123,7 +135,9 @@ def _list(server: Server, pinned: Definitions) -> None:
         levels = f"source {row['source'] or '-':<12}  sink {row['sink'] or '-':<12}"
         show(row, [f"{levels}  {state:<11}  {row['name']}"])
     if not states:
-        show({"server": server.name, "tool": None}, [f"{server.name}: no tools are known"])
+        row = {"server": server.name, "tool": None, "pin": None if answered else _UNREACHABLE}
+        show(row, [f"{server.name}: {'has no tools' if answered else 'no tools are known'}"])
+    return answered
 
 
 def _look(server: Server) -> Definitions:
@@ -136,6 +150,7 @@ def _look(server: Server) -> Definitions:
         raise InvalidArgument("tools: the MCP library is not installed: pip install 'tidegate[server]'") from None
     from tidegate.gateway.limits import CutOffError
 
+    remark(f"{server.name}: asking it for its tools")
     try:
         return asyncio.run(look(server))
     except CutOffError as error:
@@ -176,6 +191,12 @@ def _known(tool: str, servers: Mapping[str, Server], pins: Any) -> tuple[Pin, Cl
     if name in servers:
         return Pin.NEW, servers[name].classify(rest)
     return Pin.UNKNOWN, None
+
+
+def _trusted(servers: Mapping[str, Server], pins: Any) -> str:
+    from tidegate.gateway.offers import offers
+
+    return ", ".join(offers(servers.values(), pins)) or "there are none"
 
 
 def _explained(decision: Decision) -> dict[str, Any]:

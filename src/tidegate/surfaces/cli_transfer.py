@@ -11,12 +11,12 @@ import click
 from tidegate.domain.foreign import Source
 from tidegate.surfaces import output
 from tidegate.surfaces.cli_common import (
+    AT_NO_LEVEL,
     Command,
     agreed,
     open_at_level,
     open_store,
     options,
-    refuse_options,
     remark,
     show,
 )
@@ -51,7 +51,7 @@ def export(file: str | None) -> None:
         else:
             done = transfer.export_to(file, level)
             show({"exported": done.memories, "level": str(done.level)}, ())
-    remark(f"exported {done.memories} memories at {done.level}")
+    remark(f"exported {output.counted(done.memories, 'memory', 'memories')} at {done.level}")
 
 
 @click.command(
@@ -101,7 +101,11 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
     return 1 if done.refused else 0
 
 
-@click.command(cls=Command, examples=("tidegate backup assistant.backup", "tidegate backup a.backup --agent a"))
+@click.command(
+    cls=Command,
+    common=AT_NO_LEVEL,
+    examples=("tidegate backup assistant.backup", "tidegate backup a.backup --agent a"),
+)
 @click.argument("file", help="Where to. What is there is replaced when the new backup has been read back.")
 def backup(file: str) -> None:
     """Write everything of the agent to one FILE: all levels, versions, deletions, audit chains, sessions.
@@ -116,6 +120,7 @@ def backup(file: str) -> None:
 @click.command(
     name="restore-backup",
     cls=Command,
+    common=AT_NO_LEVEL,
     examples=("tidegate restore-backup assistant.backup --dry-run", "tidegate restore-backup assistant.backup --yes"),
 )
 @click.argument("file", help="A backup of this agent.")
@@ -128,25 +133,32 @@ def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
     clients have read since then is not known: start new ones, under new names.
     """
     with _at_no_level() as transfer:
-        if not (dry_run or yes or _agreed()):
-            remark("nothing was changed")
-            return 1
-        done = transfer.restore_backup(file, dry_run=dry_run, progress=_progress)
+        if dry_run or not yes:
+            plan = transfer.restore_backup(file, dry_run=True, progress=_progress)
+            if dry_run:
+                _show_restored(plan, dry_run=True)
+                return 0
+            if not _agreed(plan):
+                remark("nothing was changed")
+                return 1
+        _show_restored(transfer.restore_backup(file, progress=_progress), dry_run=False)
+    return 0
+
+
+def _show_restored(done: BackedUp, *, dry_run: bool) -> None:
     result = _backed_up(done)
     show({"dry_run": True, **result} if dry_run else result, [f"{_would(dry_run, 'restored')} {_counted(done)}"])
-    return 0
 
 
 @contextmanager
 def _at_no_level() -> Iterator[Transfer]:
     """The agent's transfer, for what concerns all its levels."""
-    refuse_options("level", "session")
     with open_store() as store:
         yield store.transfer(options().agent)
 
 
-def _agreed() -> bool:
-    return agreed(f"Restore into agent {options().agent}?", unasked="without a terminal a restore needs --yes")
+def _agreed(plan: BackedUp) -> bool:
+    return agreed(f"Restore {_counted(plan)}?", unasked="without a terminal a restore needs --yes")
 
 
 def _progress(what: str, done: int) -> None:
@@ -181,7 +193,8 @@ def _backed_up(done: BackedUp) -> dict[str, Any]:
 
 
 def _counted(done: BackedUp) -> str:
-    return f"{done.agent}: {done.versions} versions, {done.entries} audit entries, {done.sessions} sessions"
+    versions, sessions = output.counted(done.versions, "version"), output.counted(done.sessions, "session")
+    return f"{done.agent}: {versions}, {output.counted(done.entries, 'audit entry', 'audit entries')}, {sessions}"
 
 
 def _would(dry_run: bool, done: str) -> str:

@@ -23,7 +23,7 @@ _UNSEEN = re.compile(
 )
 _ESCAPED = "backslashreplace"
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\x1b"}
-_PLAIN_TAG = re.compile(r"[\w.:/+-]+")
+_PLAIN = re.compile(r"[\w.:/+-]+")
 
 
 def escape(text: str) -> str:
@@ -109,9 +109,19 @@ def deleted(result: Mapping[str, Any]) -> Iterator[str]:
     yield f"deleted {escape(result['key'])} at {result['classification']}{shows}"
 
 
+def counted(number: int, one: str, more: str = "") -> str:
+    """So many of something, in words; more: its plural, where that is not formed by an s."""
+    return f"{number} {one if number == 1 else more or f'{one}s'}"
+
+
 def tags_line(tags: Iterable[str]) -> str:
     """Tags on one line, each unmistakably one."""
-    return ", ".join(tag if _PLAIN_TAG.fullmatch(tag) and escape(tag) == tag else to_json(tag) for tag in tags)
+    return ", ".join(map(word, tags))
+
+
+def word(text: str) -> str:
+    """A tag or a name as it is, or as JSON where it could be taken for more than one word."""
+    return text if _PLAIN.fullmatch(text) and escape(text) == text else to_json(text)
 
 
 def _heading(result: Mapping[str, Any]) -> str:
