@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.conftest import Run
 from tests.storage.scene import database, raw
 
@@ -41,10 +42,35 @@ def test_repair_puts_right_what_is_safe_to_and_exit_is_1_while_anything_is_left(
     ran = cli("doctor", "--repair")
     assert ran.code == 0
     assert [line.split()[0] for line in ran.out.splitlines()] == ["repaired", "repaired"]
+    assert ran.err.endswith("\n2 repaired\n")
     raw(database(home), "DELETE FROM tags", "UPDATE audit SET detail = 'forged'")
     ran = cli("doctor", "--repair", "--json")
     assert ran.code == 1
     assert [json.loads(line)["repaired"] for line in ran.out.splitlines()] == [True, False]
+
+
+def test_a_warning_alone_is_exit_0_and_shown(cli: Run, home: Path) -> None:
+    cli("save", "k", "one")
+    home.chmod(0o755)
+    ran = cli("doctor")
+    assert (ran.code, ran.out.startswith("warning   home: others may use it: its mode is 755\n")) == (0, True)
+    assert ran.err.endswith("\n1 warning\n")
+    raw(database(home), "UPDATE audit SET detail = 'forged'")
+    ran = cli("doctor")
+    assert (ran.code, ran.err.endswith("\n1 error, 1 warning\n")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("agents/assistant/public.db", 0o644), ("control.db", 0o640), (".", 0o777), ("agents/assistant", 0o720)],
+)
+def test_what_others_may_read_or_replace_is_an_error(cli: Run, home: Path, name: str, mode: int) -> None:
+    cli("save", "k", "one", "--session", "main")
+    cli("session", "new", "main")
+    (home / name).chmod(mode)
+    ran = cli("doctor", "--json")
+    assert (ran.code, json.loads(ran.out)["severity"]) == (1, "error")
+    assert cli("doctor", "--repair").code == 0
 
 
 def test_a_configuration_that_keeps_all_else_from_running_is_a_finding(cli: Run, home: Path) -> None:

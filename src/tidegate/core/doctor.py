@@ -16,7 +16,7 @@ from tidegate.core.records import WHOLE, every
 from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import verify
 from tidegate.domain.audit import Action
-from tidegate.domain.finding import Finding, Remedy, error, warning
+from tidegate.domain.finding import Finding, Remedy, error
 from tidegate.domain.rank import FREQUENCY_MAX, Statistics
 from tidegate.domain.record import Kind
 from tidegate.domain.spelling import is_word
@@ -147,7 +147,7 @@ def _contents(archive: Archive, where: str) -> list[Finding]:
     if agrees:
         return []
     problem = "its search index holds other words than the memories do"
-    return [warning(where, problem, _REINDEX, remedy=Remedy.INDEX)]
+    return [error(where, problem, _REINDEX, remedy=Remedy.INDEX)]
 
 
 def _known(archive: Archive, word: str) -> bool:

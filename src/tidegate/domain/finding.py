@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """ERROR: something is lost, open to others or not working. WARNING: it works, and should be seen to."""
+    """ERROR: something is lost, open to others, not working, or unknown. WARNING: it works, and should be seen to."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -36,9 +36,9 @@ class Finding:
     repaired: bool = False
 
 
-def error(where: str, problem: str, advice: str, *, remedy: Remedy | None = None) -> Finding:
+def error(where: str, problem: str, advice: str, *, remedy: Remedy | None = None, repaired: bool = False) -> Finding:
     """A finding that must be seen to."""
-    return Finding(Severity.ERROR, where, problem, advice, remedy)
+    return Finding(Severity.ERROR, where, problem, advice, remedy, repaired)
 
 
 def warning(where: str, problem: str, advice: str, *, remedy: Remedy | None = None, repaired: bool = False) -> Finding:

@@ -79,7 +79,7 @@ def examine_files(home: Path, *, repair: bool) -> Iterator[Finding]:
 def examine_key_file(path: Path) -> Iterator[Finding]:
     """Whether others can read the key of the audit chains."""
     if os.name == "posix" and path.exists() and _bits(path) & 0o077:
-        yield warning("audit.key_file", f"others may use it: its mode is {_bits(path):o}", "chmod 600")
+        yield error("audit.key_file", f"others may use it: its mode is {_bits(path):o}", "chmod 600")
 
 
 def _agent(home: Path, files: HomeFiles, agent: str, *, repair: bool) -> Iterator[Finding]:
@@ -129,7 +129,9 @@ def _mode(home: Path, path: Path, mode: int, *, repair: bool) -> Iterator[Findin
     if os.name == "posix" and bits & ~mode:
         repaired = repair and _done(partial(path.chmod, bits & mode))
         advice = f"chmod {mode:o}, or run `tidegate doctor --repair`"
-        yield warning(_below(home, path), f"others may use it: its mode is {bits:o}", advice, repaired=repaired)
+        # Who may only look into a folder learns names and sizes; what is in the files, they guard themselves.
+        finding = error if mode == FILE_MODE or bits & (stat.S_IWGRP | stat.S_IWOTH) else warning
+        yield finding(_below(home, path), f"others may use it: its mode is {bits:o}", advice, repaired=repaired)
 
 
 def _done(act: Callable[[], object]) -> bool:

@@ -97,7 +97,7 @@ def _reading(path: Path, where: str, advice: str, examine: Callable[[Connection]
             return list(examine(db))
     except DriverError as failure:
         if is_busy(failure):
-            return [warning(where, "it was busy and could not be examined", "run this again when less is going on")]
+            return [error(where, "it was busy and could not be examined", "run this again when less is going on")]
         return [error(where, "it is damaged: it cannot be read as a database", advice)]
 
 
@@ -129,7 +129,7 @@ def _rows(db: Connection, where: str) -> Iterator[Finding]:
     if orphans := _count(db, _ORPHANS):
         yield warning(where, f"{orphans} earlier versions belong to no memory", "purge them")
     if any(_count(db, query) for query in _TAGS):
-        yield warning(where, "the table of tags disagrees with the memories", _REPAIR, remedy=Remedy.TAGS)
+        yield error(where, "the table of tags disagrees with the memories", _REPAIR, remedy=Remedy.TAGS)
 
 
 def _index(db: Connection, where: str) -> Iterator[Finding]:
@@ -148,7 +148,7 @@ def _index(db: Connection, where: str) -> Iterator[Finding]:
             remedy=Remedy.INDEX,
         )
     elif any(_count(db, query) for query in _TOTALS):
-        yield warning(
+        yield error(
             where, "the statistics of its search index are wrong, and so are scores", _REINDEX, remedy=Remedy.INDEX
         )
 
