@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tidegate import Level, Refused, Session, Store
+from tidegate.core.gate import Seat
 from tidegate.core.trail import Wanted
 from tidegate.storage.base import View, WritableView
 from tidegate.storage.inmemory import InMemoryProvider
@@ -70,3 +71,25 @@ def test_p1_a_write_that_saw_too_much_is_refused_and_undone(store: Store) -> Non
         "save",
         "refuse",
     ]
+
+
+class RacingSeat(Seat):
+    """A seat of which another thread writes down, at the worst moment, where the session stood before."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, getattr(self, "seen", None) or value if name == "seen" else value)
+
+
+@pytest.mark.parametrize("call", READS.values(), ids=READS)
+def test_p7_what_another_thread_saw_earlier_lets_nothing_out_after_the_end(
+    call: Callable[[Session], object],
+) -> None:
+    store = Store(InMemoryProvider(), toolset=TOOLS)
+    session = store.session(AGENT, "main")
+    session.memory.save("k", "the secret")
+    session.memory._seat = RacingSeat(session.id, session._seat.seen)
+    assert call(session)
+    store.sessions.reset(session.id)
+    with pytest.raises(Refused) as refused:
+        call(session)
+    assert refused.value.details == {"rule": "P7"}

@@ -84,16 +84,19 @@ class Gate:
         The verb runs where the session was last seen, which a read may do unseen; its answer, or its error, leaves
         only if the session still stands there (P4, P13). So a read looks the session up once, after the fact.
         """
+        seen = seat.seen
         while True:  # each turn follows a raise or an end, of which a session has few
-            row = self._admitted(seat.seen, tool, (tool,))
+            row = self._admitted(seen, tool, (tool,))
             try:
                 with self._views.view(row.agent, row.taint) as view:
                     answer = verb(view)
             except TidegateError:
-                if self._stands(seat, row):
+                seen = self._look(seat)
+                if seen == row:
                     raise
                 continue
-            if self._stands(seat, row):
+            seen = self._look(seat)
+            if seen == row:
                 return self._release(row, tool, answer)
 
     def write(self, seat: Seat, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
@@ -108,8 +111,7 @@ class Gate:
 
     def admit(self, seat: Seat, tool: str, known_tools: Collection[str]) -> SessionRow:
         """The session as it stands now, as PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
-        seat.seen = self._sessions.read(seat.id)
-        return self._admitted(seat.seen, tool, known_tools)
+        return self._admitted(self._look(seat), tool, known_tools)
 
     def _admitted(self, row: SessionRow | None, tool: str, known_tools: Collection[str]) -> SessionRow:
         decision = decide(PreToolCall(standing_of(row), tool, known_tools))
@@ -123,9 +125,9 @@ class Gate:
         row = self.admit(seat, tool, (tool,))
         self._recorder.record(row, Action.ATTEMPT, f"{tool} {' '.join(sorted(arguments))}")
 
-    def _stands(self, seat: Seat, row: SessionRow) -> bool:
-        seat.seen = self._sessions.read(seat.id)
-        return seat.seen == row
+    def _look(self, seat: Seat) -> SessionRow | None:
+        seat.seen = found = self._sessions.read(seat.id)
+        return found  # not `seat.seen`: another thread may have written there meanwhile what it saw before
 
     def _release(self, row: SessionRow, tool: str, answer: Answer[T]) -> T:
         if self._audit_reads:
