@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,6 +34,26 @@ def test_p15_a_session_that_exists_keeps_its_ceiling_and_its_parent(scene: Scene
     with pytest.raises(InvalidArgument, match="parent"):
         scene.store.session(AGENT, "child", parent=scene.store.session(AGENT))
     assert scene.store.session(AGENT, "child", parent=parent).taint is Level.PUBLIC
+
+
+@pytest.mark.parametrize("level", ["PUBLIC", 0, None])
+def test_the_owners_acts_take_no_word_and_no_number_for_a_level(scene: Scene, level: Any) -> None:
+    scene.save("k", "c", Level.PUBLIC)
+    session, owner, transfer = scene.store.session(AGENT), scene.store.owner(AGENT), scene.store.transfer(AGENT)
+    acts: dict[str, Callable[[], object]] = {
+        "level": lambda: scene.store.sessions.new(AGENT, "new", level),
+        "ceiling": lambda: scene.store.sessions.set_ceiling(session.id, level),
+        "to": lambda: owner.relabel("k", level),
+    }
+    for argument, act in acts.items():
+        with pytest.raises(InvalidArgument) as caught:
+            act()
+        assert caught.value.details == {"argument": argument}
+    without_default = [lambda: transfer.export(level, print), lambda: transfer.import_from("nowhere", level)]
+    some_or_all = [lambda: owner.history("k", level), lambda: scene.store.sessions.new(AGENT, "n", Level.PUBLIC, level)]
+    for each in without_default + (some_or_all if level is not None else []):
+        with pytest.raises(InvalidArgument, match="must be a Level, such as"):
+            each()
 
 
 def test_p6_a_session_of_another_agent_is_nobodys_parent(scene: Scene) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import unicodedata
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from tidegate.domain.arguments import (
     check_agent,
     check_content,
+    check_item,
     check_key,
     check_names,
     check_number,
@@ -190,6 +192,9 @@ def test_a_key_is_either_refused_or_in_nfc_and_taken_again_unchanged(text: str) 
         ('{"a": 1}', ('{"a": 1}',)),
         (["Z", "a", "\u00e9", "e\u0301"], ("Z", "a", "\u00e9")),
         (["a,b", "a b"], ("a b", "a,b")),
+        ({"b", "a"}, ("a", "b")),
+        (dict.fromkeys(("b", "a")).keys(), ("a", "b")),
+        ((tag for tag in ("b", "a")), ("a", "b")),
     ],
 )
 def test_tags_are_trimmed_distinct_and_sorted_however_they_come(tags: object, expected: tuple[str, ...]) -> None:
@@ -202,7 +207,7 @@ def test_tags_are_trimmed_distinct_and_sorted_however_they_come(tags: object, ex
         7,
         True,
         {"a": 1},
-        {"a"},
+        {7},
         b"a",
         [None],
         [7],
@@ -237,6 +242,23 @@ def test_too_many_tags_or_too_long_ones_are_a_limit(tags: object, limit: int, ac
     with pytest.raises(LimitExceeded) as caught:
         check_tags(tags, LIMITS)
     assert caught.value.details == {"argument": "tags", "limit": limit, "actual": actual}
+
+
+def test_tags_without_an_end_are_a_limit() -> None:
+    with pytest.raises(LimitExceeded):
+        check_tags(itertools.repeat("tag"), LIMITS)
+
+
+@pytest.mark.parametrize("item", [("k", "c"), ["k", "c", None], ("k", "c", ["t"])])
+def test_an_item_to_save_is_key_content_and_maybe_tags(item: object) -> None:
+    assert check_item(item) == item
+
+
+@pytest.mark.parametrize("item", [{"key": "k", "content": "c"}, "kc", ("k",), ("k", "c", [], "more"), 7, None])
+def test_what_would_unpack_into_something_else_is_no_item(item: object) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check_item(item)
+    assert caught.value.details == {"argument": "items"}
 
 
 def test_as_many_and_as_long_tags_as_allowed_are_taken() -> None:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from tidegate.core.expiry import FadingCompartment
 from tidegate.core.gate import Act
+from tidegate.domain.arguments import check_level
 from tidegate.domain.audit import OWNER
 from tidegate.domain.expiry import Expiry
 from tidegate.errors import NotFound
@@ -30,7 +31,7 @@ class Door:
         """That level, or all of them, the highest first. Raises: NotFound when the agent has nothing."""
         if self.agent not in self.provider.agents():  # acts on what is there make no files
             raise NotFound("agent: nothing was ever saved for it", argument="agent")
-        return (level,) if level is not None else tuple(reversed(Level))
+        return (check_level(level),) if level is not None else tuple(reversed(Level))
 
     def archive(self, level: Level) -> AbstractContextManager[Archive]:
         """One compartment, with all it keeps."""

@@ -14,7 +14,7 @@ from tidegate.core.trail import Line, Wanted, trail
 from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import Verdict, verify
 from tidegate.domain.anchor import Anchor
-from tidegate.domain.arguments import check_key
+from tidegate.domain.arguments import check_key, check_level
 from tidegate.domain.audit import GENESIS, OWNER
 from tidegate.domain.limits import Limits
 from tidegate.domain.version import Purged, Relabelled, Restored, Version
@@ -65,7 +65,7 @@ class Owner:
 
         Raises: NotFound, InvalidArgument, StorageError.
         """
-        return relabel(self._door, check_key(key, self._limits), to, level, dry_run=dry_run)
+        return relabel(self._door, check_key(key, self._limits), check_level(to, "to"), level, dry_run=dry_run)
 
     def purge(
         self,

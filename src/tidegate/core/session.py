@@ -13,7 +13,15 @@ from tidegate.core.gate import Gate, Seat
 from tidegate.core.records import Item
 from tidegate.core.sessions import Sessions
 from tidegate.core.todos import SessionTodos
-from tidegate.domain.arguments import check_content, check_key, check_number, check_query, check_tag, check_tags
+from tidegate.domain.arguments import (
+    check_content,
+    check_item,
+    check_key,
+    check_number,
+    check_query,
+    check_tag,
+    check_tags,
+)
 from tidegate.domain.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
 from tidegate.domain.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
 from tidegate.domain.record import Kind, Origin
@@ -46,7 +54,7 @@ class SessionMemory:
 
     def save_many(self, items: Iterable[tuple[str, str, Iterable[str] | str | None]]) -> list[Saved]:
         """What was stored, in the order given; all of it in one transaction, or nothing. Raises: as `save`."""
-        checked = [self._item(*item) for item in items]
+        checked = [self._item(*check_item(item)) for item in items]
         return self._gate.write(self._seat, "memory_save", partial(memory.save, items=checked))
 
     def get(self, key: str) -> Memory | None:
@@ -95,7 +103,7 @@ class SessionMemory:
         key = check_key(key, self._limits)
         return self._gate.write(self._seat, "memory_delete", partial(memory.delete, key=key))
 
-    def _item(self, key: str, content: str, tags: Iterable[str] | str | None = None) -> Item:
+    def _item(self, key: object, content: object, tags: object = None) -> Item:
         key, content = check_key(key, self._limits), check_content(content, self._limits)
         checked = check_tags(tags, self._limits)
         # Analysed here, before the transaction, so that no lock is held meanwhile.

@@ -79,6 +79,9 @@ class Sessions:
     def new(self, agent: str, name: str, level: Level, ceiling: Level | None = None) -> SessionRow:
         """A new session of this name. Raises: InvalidArgument when a session has or had the name."""
         name = self._check_name(name)
+        check_level(level)
+        if ceiling is not None:
+            check_level(ceiling, "ceiling")
         with self._named.transaction():
             if self._named.find(check_agent(agent), name) is not None:
                 raise InvalidArgument("name: a session has or had this name; choose another", argument="name")
@@ -192,7 +195,8 @@ class Sessions:
         return under
 
     def set_ceiling(self, session: str, ceiling: Level) -> None:
-        """Change how high the session may rise. Raises: Refused (unknown, ended, below the taint)."""
+        """Change how high the session may rise. Raises: Refused (unknown, ended, below the taint), InvalidArgument."""
+        check_level(ceiling, "ceiling")
         with self._store_of(session).transaction():
             row = self.read(session)
             decision = decide(CeilingChange(standing_of(row), ceiling))

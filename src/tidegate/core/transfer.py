@@ -14,6 +14,7 @@ from tidegate.core.expiry import Fading
 from tidegate.core.foreign import open_source
 from tidegate.core.intake import Imported, Intake, Notice, Rules
 from tidegate.core.records import WHOLE, every
+from tidegate.domain.arguments import check_level
 from tidegate.domain.audit import OWNER, Action, Event
 from tidegate.domain.exported import exported, heading
 from tidegate.domain.foreign import Source
@@ -57,6 +58,7 @@ class Transfer:
         write: is given one line at a time, without its line end. The first says what follows, and at which level.
         As of one moment in each compartment. Raises: StorageError.
         """
+        check_level(level)
         now = self._door.clock()
         if self._audit_reads:
             self._note_reading(now, level)
@@ -97,6 +99,7 @@ class Transfer:
         notice: is told of each memory that is not taken in, and why. progress: of how many were checked, imported.
         Raises: InvalidArgument (the file, its kind), LimitExceeded, Refused (strict), StorageError.
         """
+        check_level(level)
         opened = open_source(path, source, source_agent)
         return Intake(
             opened,

@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, LimitExceeded
@@ -57,6 +58,13 @@ def check_tags(tags: object, limits: Limits, argument: str = "tags") -> tuple[st
     if len(distinct) > limits.tags_max:
         raise _too_much(argument, "tags", limits.tags_max, len(distinct))
     return tuple(sorted(distinct))
+
+
+def check_item(item: object) -> Sequence[object]:
+    """One of many to save: key, content, and maybe tags. A string or a dict would unpack into something else."""
+    if isinstance(item, list | tuple) and len(item) in (2, 3):
+        return item
+    raise InvalidArgument("items: each must be a tuple of key, content and tags", argument="items")
 
 
 def check_tag(tag: object, limits: Limits) -> str | None:
@@ -140,6 +148,8 @@ def _items(tags: object, argument: str) -> list[object]:
         return _listed(tags)
     if isinstance(tags, list | tuple):
         return list(tags)
+    if isinstance(tags, Iterable) and not isinstance(tags, Mapping | bytes | bytearray):
+        return list(islice(tags, _SENT_TAGS_MAX + 1))  # a generator may never end
     raise InvalidArgument(f"{argument}: must be a list of strings", argument=argument)
 
 
