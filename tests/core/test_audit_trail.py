@@ -10,6 +10,7 @@ from tests.core.transfer_scene import AGENT, Open, Scene
 from tidegate.core import trail
 from tidegate.core.trail import Line, Wanted
 from tidegate.domain.audit import Action
+from tidegate.domain.record import Kind
 from tidegate.errors import NotFound
 from tidegate.policy.levels import Level
 
@@ -57,6 +58,13 @@ def test_keys_are_told_while_the_version_is_kept_and_never_after_a_purge(scene: 
     assert told(scene) == [(PUBLIC, "save", "k"), (PUBLIC, "delete", "k")]
     scene.store.owner(AGENT).purge(timedelta())
     assert {key for _, _, key in told(scene)} == {None}
+
+
+def test_entries_tell_of_what_kind_their_record_is(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main")
+    session.memory.save("k", "one")
+    session.conversation.append(["Hello."])
+    assert [line.kind for line in lines(scene)] == [None, Kind.MEMORY, Kind.MESSAGE]
 
 
 def test_entries_that_are_about_no_memory_tell_no_key(scene: Scene) -> None:

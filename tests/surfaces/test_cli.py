@@ -71,7 +71,12 @@ def test_a_misuse_says_where_to_read_on(cli: Run) -> None:
 
 def test_what_there_is_to_choose_from_is_said_in_one_line(cli: Run) -> None:
     ran = cli("relabel", "k")
-    assert "Choose from: public, internal, confidential, restricted (see: tidegate relabel --help)\n" in ran.err
+    assert "Choose from: PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED (see: tidegate relabel --help)\n" in ran.err
+
+
+def test_levels_are_taken_in_any_letter_case_and_named_in_theirs(cli: Run) -> None:
+    assert cli("list", "--level", "Internal", "--json").code == 0
+    assert "is not one of 'PUBLIC', 'INTERNAL', 'CONFIDENTIAL', 'RESTRICTED'" in cli("list", "--level", "secret").err
 
 
 def test_the_short_option_shows_the_help_too(cli: Run) -> None:

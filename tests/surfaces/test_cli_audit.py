@@ -36,8 +36,9 @@ def test_show_is_one_object_a_line_with_everything_in_it(made: Run) -> None:
         ("PUBLIC", 3, "delete", "k"),
         ("RESTRICTED", 1, "save", "k"),
     ]
-    about = {"level", "sequence", "at", "session", "session_name", "action", "detail", "key", "commitment", "hash"}
-    assert set(found[0]) == about
+    who, what = {"session", "session_name"}, {"action", "detail", "kind", "key", "commitment"}
+    assert set(found[0]) == {"level", "sequence", "at", "hash"} | who | what
+    assert [row["kind"] for row in found] == [None, "memory", "memory", "memory"]
     assert [row["session_name"] for row in found] == ["main", "main", "main", None]
     assert len({row["session"] for row in found}) == 2
 
@@ -51,6 +52,14 @@ def test_show_names_the_sessions_that_have_a_name(made: Run) -> None:
     who = [re.split("  (?:open|reindex) ", line[51:])[0].strip() for line in lines]
     assert who == ['"owner"', '"two  words"', "owner"]
     assert made("audit", "show", "--session", "main").out.splitlines()[0][51:].startswith("main  ")
+
+
+def test_show_says_what_a_key_is_of_that_is_no_memorys(cli: Run) -> None:
+    cli("cron", "add", "digest", "@daily", "Sum up what is new.")
+    cli("save", "k", "one")
+    shown = [line.partition("  save      ")[2] for line in cli("audit", "show").out.splitlines()]
+    assert shown[0].startswith("run version 1 created  job/digest/")
+    assert shown[1:] == ["job version 1 created  digest", "version 1 created  k"]
 
 
 def test_show_says_when_there_is_nothing_to_show(made: Run) -> None:

@@ -187,7 +187,8 @@ def test_a_person_tells_leaves_comes_back_and_is_known(sits: Any) -> None:
     assert second.ends() == 0
 
 
-def test_the_owners_commands_do_what_help_says(sits: Any, script: str) -> None:
+def test_the_owners_commands_do_what_help_says(sits: Any, script: str, cli: Run) -> None:
+    cli("save", "offers", "x", "--level", "INTERNAL")
     person = sits(model=script)
     person.sees("INTERNAL> ")
     person.type("/help")
@@ -218,6 +219,8 @@ def test_the_owners_commands_do_what_help_says(sits: Any, script: str) -> None:
     person.sees("tidegate: the session's ceiling forbids it")
     person.type("/raise sky-high")
     person.sees("must be one of PUBLIC")
+    person.type("/forget offers")
+    person.sees("at this session's level; there is one at INTERNAL")
     person.type("/nonsense")
     person.sees("no such command")
     person.type("/level")

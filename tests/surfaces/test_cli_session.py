@@ -86,6 +86,10 @@ def test_raise_only_rises(cli: Run) -> None:
     cli("session", "new", "main")
     assert rows(cli("session", "raise", "main", "confidential", "--json"))[0]["taint"] == "CONFIDENTIAL"
     assert rows(cli("session", "raise", "main", "INTERNAL", "--json"))[0]["taint"] == "CONFIDENTIAL"
+    ran = cli("session", "raise", "main", "PUBLIC")
+    assert (ran.code, ran.err) == (0, "nothing was changed: a taint only rises\n")
+    assert ran.out.startswith("taint CONFIDENTIAL  ")
+    assert cli("session", "raise", "main", "RESTRICTED").err == ""
 
 
 def test_raise_stops_at_the_ceiling(cli: Run) -> None:

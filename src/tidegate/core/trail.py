@@ -12,6 +12,7 @@ from itertools import islice
 
 from tidegate.core.door import Door
 from tidegate.domain.audit import Action, Entry, commitment_of
+from tidegate.domain.record import Kind
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive
 
@@ -41,10 +42,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One entry at one level. key: of the memory it is about, as long as that version is kept; only for the owner."""
+    """One entry at one level. kind, key: of what it is about, as long as that version is kept; only for the owner."""
 
     level: Level
     entry: Entry
+    kind: Kind | None
     key: str | None
 
 
@@ -62,7 +64,7 @@ def _lines(archive: Archive, wanted: Wanted) -> Iterator[Line]:
     while batch := list(islice(archive.entries(after=after), _BATCH)):  # short reads: a slow reader holds nothing
         for entry in batch:
             if wanted.takes(entry):
-                yield Line(archive.level, entry, keys.of(entry.event.commitment))
+                yield Line(archive.level, entry, *keys.of(entry.event.commitment))
         after = batch[-1].sequence
 
 
@@ -72,10 +74,9 @@ class _Keys:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
 
-    def of(self, commitment: str) -> str | None:
-        return self._by_commitment.get(commitment) if commitment else None
+    def of(self, commitment: str) -> tuple[Kind, str] | tuple[None, None]:
+        return self._by_commitment.get(commitment, (None, None)) if commitment else (None, None)
 
     @cached_property
-    def _by_commitment(self) -> Mapping[str, str]:
-        versions = self._archive.every_version()
-        return {commitment_of(each): each.key for each in versions}
+    def _by_commitment(self) -> Mapping[str, tuple[Kind, str]]:
+        return {commitment_of(each): (each.kind, each.key) for each in self._archive.every_version()}

@@ -213,7 +213,7 @@ class Chat:
             view.say("(stopped)")
         except TidegateError as error:
             view.end()
-            view.say(f"tidegate: {error.message}")
+            view.say(f"tidegate: {error.message}{output.elsewhere(error)}")
             if error.details.get("rule") == "P7":
                 self._reopen(view)
 

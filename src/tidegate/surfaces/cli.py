@@ -120,7 +120,7 @@ def _fail(error: TidegateError, words: Sequence[str]) -> int:
 def _elsewhere(error: TidegateError) -> str:
     """Where there is a variant that the command did not act on: one that its session sees."""
     level = error.details.get("visible_at")
-    return "" if level is None else f"; there is one at {level}, and --level {level} acts there"
+    return "" if level is None else f"{output.elsewhere(error)}, and --level {level} acts there"
 
 
 def _words() -> list[str]:

@@ -11,6 +11,7 @@ import click
 
 from tidegate.domain.audit import Action
 from tidegate.domain.moment import NotATimeError, read_time, write_time
+from tidegate.domain.record import Kind
 from tidegate.errors import InvalidArgument, StorageError
 from tidegate.surfaces import output
 from tidegate.surfaces.cli_common import AT_ALL_LEVELS, Group, open_store, options, remark, show
@@ -53,7 +54,7 @@ def show_(actions: tuple[str, ...], since: str | None, until: str | None) -> Non
     """Show the entries of all levels (or of --level, or of --session), oldest first, one a line.
 
     A session is shown by its name, if it has one; JSON has its id as well. The key is shown while the version that an
-    entry is about is kept: the chain itself does not hold it.
+    entry is about is kept, and what it is the key of, if not of a memory: the chain itself does not hold it.
     """
     from tidegate.core.trail import Wanted
 
@@ -149,6 +150,7 @@ def _line(line: Line, name: str | None) -> dict[str, Any]:
         "session_name": name,
         "action": str(event.action),
         "detail": event.detail,
+        "kind": line.kind,
         "key": line.key,
         "commitment": event.commitment,
         "hash": line.entry.hash,
@@ -163,7 +165,8 @@ def _text(line: Line, name: str | None) -> str:
         who = output.word(name) if name != _OWNER else output.to_json(name)
     # What others wrote comes last, where nothing after it could be forged.
     about = f"  {output.escape(line.key)}" if line.key is not None else ""
-    return f"{place}  {who:<32}  {event.action:<8}  {output.escape(event.detail)}{about}"
+    kind = "" if line.kind in (None, Kind.MEMORY) else f"{line.kind} "
+    return f"{place}  {who:<32}  {event.action:<8}  {kind}{output.escape(event.detail)}{about}"
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from tidegate.core.session import Session
     from tidegate.core.store import Store
 
-LEVEL = click.Choice(Level, case_sensitive=False)
+
+class _Levels(click.Choice[Level]):
+    """A level in any letter case; where it is none, those that there are, as they are written everywhere."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        return super().normalize_choice(choice, ctx).upper()
+
+
+LEVEL = _Levels(Level, case_sensitive=False)
 _LEVELS = ", ".join(Level.__members__)
 _SECTION = "Common options"
 _WHOLE = 1000  # characters; no first sentence is as long

@@ -78,6 +78,8 @@ def raise_(name: str, target: Level) -> None:
         row = sessions.find(options().agent, _the(name))
         sessions.raise_taint(row.id, target, reason="by the owner")
         _show(sessions.living(row.id))
+    if target.can_flow_to(row.taint):
+        remark("nothing was changed: a taint only rises")
 
 
 @session.command(common=_OF_ONE, examples=("tidegate session ceiling main CONFIDENTIAL",))

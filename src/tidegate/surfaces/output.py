@@ -13,6 +13,7 @@ from tidegate.domain.jsonlines import escaped
 
 if TYPE_CHECKING:
     from tidegate.domain.memory import Explanation
+    from tidegate.errors import TidegateError
 
 # C0 and C1 controls, bidi marks and controls, line and paragraph separators, annotations, U+FEFF, surrogates; and what
 # takes no room, so that text could be smuggled past the eye to a model: soft hyphens, zero-width spaces, fillers,
@@ -112,6 +113,12 @@ def deleted(result: Mapping[str, Any]) -> Iterator[str]:
 def counted(number: int, one: str, more: str = "") -> str:
     """So many of something, in words; more: its plural, where that is not formed by an s."""
     return f"{number} {one if number == 1 else more or f'{one}s'}"
+
+
+def elsewhere(error: TidegateError) -> str:
+    """Where the variant is that the session sees and did not act on; nothing where there is none."""
+    level = error.details.get("visible_at")
+    return "" if level is None else f"; there is one at {level}"
 
 
 def tags_line(tags: Iterable[str]) -> str:
