@@ -93,6 +93,7 @@ def open_file(path: Path, *, writable: bool, synchronous: str) -> Connection:
     _wait_for_locks(connection)
     _defend(connection)
     _keep_temporary_data_in_memory(connection)
+    _plan_once(connection)
     set_synchronous(connection, synchronous)
     connection.register_fts5_function("tally", _tally)
     return connection
@@ -265,6 +266,11 @@ def _defend(connection: Connection) -> None:
 def _keep_temporary_data_in_memory(connection: Connection) -> None:
     """Sorting must not spill content into temporary files, which have no level (P11)."""
     connection.pragma("temp_store", "memory")
+
+
+def _plan_once(connection: Connection) -> None:
+    """A statement has one plan, whatever is asked: else some are compiled anew at each run, those of FTS5 as well."""
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 def _tally(api: apsw.FTS5ExtensionApi, *_arguments: object) -> bytes:
