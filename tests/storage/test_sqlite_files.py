@@ -156,6 +156,12 @@ def test_reads_change_no_byte_of_any_database(made: Path) -> None:
     assert databases(made) == before
 
 
+def test_many_saves_in_one_transaction_leave_one_piece_of_index(home: Path) -> None:
+    with opened(home) as store:
+        store.session("assistant").memory.save_many([(f"k{number}", f"word{number}", ["t"]) for number in range(20)])
+    assert raw(database(home), "SELECT count(DISTINCT segid) FROM terms_idx") == [(1,)]
+
+
 # How they come to be
 
 

@@ -84,9 +84,11 @@ _APPEND = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _HELD = "SELECT 1 FROM terms WHERE terms MATCH ? LIMIT 1"
 _UNLEARN = "DELETE FROM vocabulary WHERE word IN (SELECT value FROM json_each(?))"
 _LEARN = "INSERT OR IGNORE INTO vocabulary SELECT value FROM json_each(?)"
+# One row by its number, so that it is one step: before a statement of several, FTS5 writes out what it gathered, and a
+# transaction of many saves would leave a piece of index for each.
 _ADD_STATISTICS = """
 UPDATE statistics SET documents = documents + ?, key_terms = key_terms + ?, tags_terms = tags_terms + ?,
-                      content_terms = content_terms + ?
+                      content_terms = content_terms + ? WHERE rowid = 1
 """
 
 
