@@ -168,9 +168,9 @@ def a_hidden_variant_shadows(patch: Patch) -> None:
 
 @leak("shadowing by what is another agent's")
 def another_agents_variant_shadows(patch: Patch) -> None:
-    @replaced(patch, InMemoryCompartment, "has_live")
-    def has_live(real: Fault, self: InMemoryCompartment, kind: Kind, key: str) -> Any:
-        return real(self, kind, key) or bool(holding(beside(self), key))
+    @replaced(patch, InMemoryCompartment, "live")
+    def stands(real: Fault, self: InMemoryCompartment, kind: Kind, keys: Collection[str]) -> Any:
+        return real(self, kind, keys) | {key for key in keys if holding(beside(self), key)}
 
 
 @leak(ABSENCE)
@@ -268,9 +268,9 @@ def the_index_keeps_what_is_deleted(patch: Patch) -> None:
 
 @leak(DELETED, by_model=True)
 def what_is_deleted_still_shadows(patch: Patch) -> None:
-    @replaced(patch, InMemoryCompartment, "has_live")
-    def has_live(_: Fault, self: InMemoryCompartment, kind: Kind, key: str) -> Any:
-        return (kind, key) in self._records
+    @replaced(patch, InMemoryCompartment, "live")
+    def stands(_: Fault, self: InMemoryCompartment, kind: Kind, keys: Collection[str]) -> Any:
+        return {key for key in keys if (kind, key) in self._records}
 
 
 @leak("tranquility (P3)", by_model=True)

@@ -31,11 +31,8 @@ class Fading(Reading):
         record = self._inner.read(kind, key, chars_max=chars_max)
         return None if record is None else self._expiry.seen_at(record, self._now)
 
-    def has_live(self, kind: Kind, key: str) -> bool:
-        if not self._inner.has_live(kind, key):
-            return False
-        record = self.read(kind, key, chars_max=0)
-        return record is not None and record.live
+    def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
+        return {key for key in self._inner.live(kind, keys) if self._lives(kind, key)}
 
     def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
         live: list[Record] = []
@@ -47,7 +44,7 @@ class Fading(Reading):
             after = batch[-1].key
 
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
-        return (each for each in self._inner.candidates(terms) if self.has_live(Kind.MEMORY, each.key))
+        return (each for each in self._inner.candidates(terms) if self._lives(Kind.MEMORY, each.key))
 
     def snapshot(self) -> AbstractContextManager[None]:
         return self._inner.snapshot()
@@ -56,7 +53,7 @@ class Fading(Reading):
         return self._inner.statistics()
 
     def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-        return (each for each in self._inner.newest(groups) if self.has_live(Kind.MEMORY, each.key))
+        return (each for each in self._inner.newest(groups) if self._lives(Kind.MEMORY, each.key))
 
     def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
         return self._inner.vocabulary(first, below, limit=limit)
@@ -72,6 +69,10 @@ class Fading(Reading):
 
     def last_entry(self) -> Entry | None:
         return self._inner.last_entry()
+
+    def _lives(self, kind: Kind, key: str) -> bool:
+        record = self.read(kind, key, chars_max=0)
+        return record is not None and record.live
 
 
 class FadingCompartment(Fading, Compartment):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from tidegate.core.gate import Act
 from tidegate.domain.audit import Action, Event, version_event
@@ -58,35 +59,31 @@ def every(
     compartment: Reading, kind: Kind, *, batch: int, chars_max: int, tag: str | None = None, after: str = ""
 ) -> Iterator[Record]:
     """Live records of one compartment in key order, read `batch` at a time, contents cut to `chars_max`."""
-    while True:
-        records = compartment.page(kind, after=after, tag=tag, limit=batch, chars_max=chars_max)
-        yield from records
-        if len(records) < batch:
-            return
-        after = records[-1].key
+    return chain.from_iterable(_batches(compartment, kind, tag, after, batch, chars_max))
 
 
-def is_shadowed(view: View, depth: int, kind: Kind, key: str) -> bool:
-    """Whether a live variant stands above, among the compartments of the view."""
-    return any(upper.has_live(kind, key) for upper in view.visible[:depth])
+def shadowed(view: View, depth: int, kind: Kind, keys: Collection[str]) -> set[str]:
+    """Those of the keys under which a live variant stands above, among the compartments of the view."""
+    return {key for upper in view.visible[:depth] for key in upper.live(kind, keys)}
 
 
 def merged(view: View, kind: Kind, *, tag: str | None, after: str, batch: int, chars_max: int) -> Iterator[Record]:
     """Live records in key order, each key once, at its highest variant, contents cut to `chars_max`."""
-    streams = [_stream(each, depth, kind, tag, after, batch, chars_max) for depth, each in enumerate(view.visible)]
+    streams = [_stream(view, depth, kind, tag, after, batch, chars_max) for depth in range(len(view.visible))]
     last: str | None = None
-    for key, depth, record in heapq.merge(*streams, key=lambda item: item[:2]):
-        # Without a tag every variant passes here, so the one above came just before.
-        if key != last and (tag is None or not is_shadowed(view, depth, kind, key)):
+    for key, _, record in heapq.merge(*streams):
+        if key != last:
             yield record
         last = key
 
 
-def of_level(view: View, depth: int, kind: Kind, *, tag: str, batch: int, chars_max: int) -> Iterator[Record]:
+def of_level(
+    view: View, depth: int, kind: Kind, *, tag: str, batch: int, chars_max: int, after: str = ""
+) -> Iterator[Record]:
     """Live records of one compartment of the view that carry a tag, in key order, without those that are shadowed."""
-    for record in every(view.visible[depth], kind, tag=tag, batch=batch, chars_max=chars_max):
-        if not is_shadowed(view, depth, kind, record.key):
-            yield record
+    for records in _batches(view.visible[depth], kind, tag, after, batch, chars_max):
+        hidden = shadowed(view, depth, kind, [record.key for record in records])
+        yield from (record for record in records if record.key not in hidden)
 
 
 def event_of(act: Act, action: Action, version: Draft, status: str = "") -> Event:
@@ -112,7 +109,22 @@ def _next_version(item: Item, before: Record | None, act: Act) -> tuple[Draft, S
 
 
 def _stream(
-    compartment: Reading, depth: int, kind: Kind, tag: str | None, after: str, batch: int, chars_max: int
+    view: View, depth: int, kind: Kind, tag: str | None, after: str, batch: int, chars_max: int
 ) -> Iterator[tuple[str, int, Record]]:
-    for record in every(compartment, kind, tag=tag, after=after, batch=batch, chars_max=chars_max):
-        yield record.key, depth, record
+    """What `merged` merges. Without a tag every variant is in some stream, so the one above comes just before."""
+    if tag is None:
+        records = every(view.visible[depth], kind, after=after, batch=batch, chars_max=chars_max)
+    else:
+        records = of_level(view, depth, kind, tag=tag, after=after, batch=batch, chars_max=chars_max)
+    return ((record.key, depth, record) for record in records)
+
+
+def _batches(
+    compartment: Reading, kind: Kind, tag: str | None, after: str, batch: int, chars_max: int
+) -> Iterator[list[Record]]:
+    while True:
+        records = compartment.page(kind, after=after, tag=tag, limit=batch, chars_max=chars_max)
+        yield records
+        if len(records) < batch:
+            return
+        after = records[-1].key

@@ -38,12 +38,16 @@ def explain(view: View, query: Query, *, max_results: int) -> Answer[Explanation
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """A candidate, how deep in the view it lies, and its score: BM25, and what its text adds to that."""
+    """A candidate, how deep in the view it lies, and its score: BM25, and what its text adds to that.
+
+    record: with the beginning of its content, once that was read.
+    """
 
     key: str
     depth: int
     updated_at: datetime
     base: float
+    record: Record | None = None
     gain: Gain = Gain()  # noqa: RUF009  frozen, so it can be shared
 
     @property
@@ -60,7 +64,6 @@ class _Ranking:
     common: tuple[tuple[str, ...], ...]
     best: list[_Ranked]
     complete: bool
-    read: list[Record]
 
 
 class _Corpus:
@@ -104,8 +107,8 @@ def _ranked(view: View, query: Query) -> _Ranking:
         for each in newest:
             found.setdefault((each.key, depth), _Ranked(each.key, depth, each.updated_at, base=0.0))
         complete = complete and len(newest) < rank.CANDIDATES_MAX  # else older ones were not looked at
-    best, read = _reranked(view, query, rank.best_first(found.values()), probe, corpus)
-    return _Ranking(query, probe, common, best, complete, read)
+    best = _reranked(view, query, rank.best_first(found.values()), probe, corpus)
+    return _Ranking(query, probe, common, best, complete)
 
 
 def _corrected(query: Query, corpus: _Corpus) -> Query:
@@ -130,20 +133,22 @@ def _newest(view: View, depth: int, common: Sequence[Sequence[str]]) -> Iterator
 
 def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
     """The first candidates that nothing above shadows: shadow first, then limit (P5)."""
-    visible = (each for each in candidates if not records.is_shadowed(view, depth, Kind.MEMORY, each.key))
-    return islice(visible, rank.CANDIDATES_MAX)
+    left = rank.CANDIDATES_MAX
+    while batch := list(islice(candidates, left)):
+        hidden = records.shadowed(view, depth, Kind.MEMORY, [each.key for each in batch])
+        visible = [each for each in batch if each.key not in hidden]
+        yield from visible
+        left -= len(visible)
 
 
-def _reranked(
-    view: View, query: Query, best: list[_Ranked], probe: Sequence[str], corpus: _Corpus
-) -> tuple[list[_Ranked], list[Record]]:
-    """The best candidates scored again by their texts, the others after them; and the records that were read."""
+def _reranked(view: View, query: Query, best: list[_Ranked], probe: Sequence[str], corpus: _Corpus) -> list[_Ranked]:
+    """The best candidates scored again by their texts, the others after them."""
     head, tail = best[: rerank.RERANKED_MAX], best[rerank.RERANKED_MAX :]
     read = [_read(view, each, chars_max=rerank.TEXT_CHARS_MAX) for each in head]
     texts = [(each.base, _text(record)) for each, record in zip(head, read, strict=True)]
     gains = rerank.rerank(query, texts, probe, corpus.frequencies, corpus.statistics)
-    again = (replace(each, gain=gain) for each, gain in zip(head, gains, strict=True))
-    return rank.best_first(again) + tail, [record for record in read if record is not None]
+    again = [replace(each, record=record, gain=gain) for each, record, gain in zip(head, read, gains, strict=True)]
+    return rank.best_first(again) + tail
 
 
 def _read(view: View, each: _Ranked, *, chars_max: int) -> Record | None:
@@ -155,9 +160,10 @@ def _text(record: Record | None) -> str:
 
 
 def _hits(view: View, ranking: _Ranking, echoed: str, max_results: int) -> Answer[Hits]:
-    size, hits, drawn_on = AnswerSize(echoed=echoed), list[Hit](), list(ranking.read)
+    size, hits = AnswerSize(echoed=echoed), list[Hit]()
+    drawn_on = [each.record for each in ranking.best if each.record is not None]
     for each in ranking.best[:max_results]:
-        record = _read(view, each, chars_max=LOOK_AHEAD)
+        record = each.record or _read(view, each, chars_max=LOOK_AHEAD)
         if record is None or not size.takes(hit := _hit(record, each.score)):
             return Answer(Hits(tuple(hits), complete=False), drawn_on)
         hits.append(hit)

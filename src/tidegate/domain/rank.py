@@ -53,6 +53,10 @@ class Match:
     lengths: tuple[int, int, int]
 
 
+UNCOUNTED = Match({}, (0, 0, 0))
+"""Of a memory whose text will tell how well it matches."""
+
+
 class Ranked(Protocol):
     """What the final order looks at."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.domain.audit import Entry, Event
-from tidegate.domain.rank import Match, Statistics
+from tidegate.domain.rank import UNCOUNTED, Match, Statistics
 from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.text import Columns
 from tidegate.policy.levels import Level
@@ -23,11 +23,11 @@ from tidegate.policy.taint import Standing
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A live memory that holds at least one of the terms asked for: what it takes to shadow, score and order it."""
+    """A live memory that holds terms asked for: what it takes to shadow, score and order it."""
 
     key: str
     updated_at: datetime
-    match: Match
+    match: Match = UNCOUNTED
 
 
 class Reading(ABC):
@@ -45,8 +45,12 @@ class Reading(ABC):
         """The newest version under a key, live or deleted; its content cut to `chars_max` code points, if given."""
 
     @abstractmethod
+    def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
+        """Those of the keys under which a live record stands: what shadowing asks."""
+
     def has_live(self, kind: Kind, key: str) -> bool:
-        """Whether a live record stands under a key: what shadowing asks."""
+        """Whether a live record stands under a key."""
+        return key in self.live(kind, (key,))
 
     @abstractmethod
     def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
@@ -76,7 +80,10 @@ class Reading(ABC):
 
     @abstractmethod
     def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-        """Live memories that hold a term of each group; those whose key is newest here come first. Raises: as above."""
+        """Live memories that hold a term of each group; those whose key is newest here come first.
+
+        How often, is not counted. Raises: as above.
+        """
 
     @abstractmethod
     def index_whole(self) -> bool:

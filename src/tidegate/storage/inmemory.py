@@ -93,9 +93,8 @@ class InMemoryCompartment(_Transactional, Archive):
         record = self._records.get((kind, key))
         return record and replace(record, content=record.content[:chars_max])
 
-    def has_live(self, kind: Kind, key: str) -> bool:
-        record = self.read(kind, key)
-        return record is not None and record.live
+    def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
+        return {key for key in keys if (record := self.read(kind, key)) is not None and record.live}
 
     def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
         with self._lock:
@@ -138,7 +137,7 @@ class InMemoryCompartment(_Transactional, Archive):
                 continue
             counts = _counts(columns, terms)
             if all(any(term in counts for term in group) for group in groups):
-                yield Candidate(key, self._records[kind, key].updated_at, Match(counts, columns.lengths))
+                yield Candidate(key, self._records[kind, key].updated_at)
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         return (entry for sequence, entry in list(self._entries.items()) if sequence > after)

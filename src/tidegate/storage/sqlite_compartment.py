@@ -36,7 +36,10 @@ VERSION = f"content, {_FIELDS}"
 """The columns of a version, in the order in which `_record` takes them."""
 _READ = f"SELECT {VERSION} FROM records WHERE kind = ? AND key = ? AND level = ?"
 _READ_SHORT = f"SELECT substr(content, 1, ?), {_FIELDS} FROM records WHERE kind = ? AND key = ? AND level = ?"
-_HAS_LIVE = "SELECT 1 FROM records WHERE kind = ? AND key = ? AND level = ? AND deleted_at IS NULL"
+_LIVE = """
+SELECT key FROM records
+WHERE kind = ? AND key IN (SELECT value FROM json_each(?)) AND level = ? AND deleted_at IS NULL
+"""
 _PAGE = f"""
 SELECT substr(content, 1, ?), {_FIELDS} FROM records
 WHERE kind = ? AND key > ? AND level = ? AND deleted_at IS NULL ORDER BY key LIMIT ?
@@ -45,12 +48,15 @@ _PAGE_OF_TAG = f"""
 SELECT substr(content, 1, ?), {_FIELDS} FROM tags CROSS JOIN records USING (kind, key)
 WHERE kind = ? AND tag = ? AND key > ? AND level = ? AND deleted_at IS NULL ORDER BY key LIMIT ?
 """
-_MATCHES = """
+_BEST_FIRST = f"""
 SELECT records.key, updated_at, key_terms, tags_terms, content_terms, tally(terms)
-FROM terms JOIN records ON id = terms.rowid WHERE terms MATCH ? AND level = ?
+FROM terms JOIN records ON id = terms.rowid
+WHERE terms MATCH ? AND level = ? AND rank MATCH 'bm25({", ".join(map(str, COLUMN_WEIGHTS))})' ORDER BY rank
 """
-_BEST_FIRST = f"{_MATCHES} AND rank MATCH 'bm25({', '.join(map(str, COLUMN_WEIGHTS))})' ORDER BY rank"
-_NEWEST_FIRST = f"{_MATCHES} ORDER BY terms.rowid DESC"
+_NEWEST_FIRST = """
+SELECT records.key, updated_at FROM terms JOIN records ON id = terms.rowid
+WHERE terms MATCH ? AND level = ? ORDER BY terms.rowid DESC
+"""
 _FREQUENCY = f"SELECT count(*) FROM (SELECT 1 FROM terms WHERE terms MATCH ? LIMIT {FREQUENCY_MAX})"
 _VOCABULARY = "SELECT word FROM vocabulary WHERE word >= ? AND word < ? ORDER BY word LIMIT ?"
 _STATISTICS = "SELECT documents, key_terms, tags_terms, content_terms FROM statistics"
@@ -132,8 +138,8 @@ class SqliteCompartment(Compartment):
             return self._record(kind, row)
         return None
 
-    def has_live(self, kind: Kind, key: str) -> bool:
-        return self._db.execute(_HAS_LIVE, (kind, key, self._label)).fetchone() is not None
+    def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
+        return {key for (key,) in self._db.execute(_LIVE, (kind, json.dumps(tuple(keys)), self._label))}
 
     def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
         if tag is None:
@@ -155,18 +161,16 @@ class SqliteCompartment(Compartment):
         return [word for (word,) in self._db.execute(_VOCABULARY, (first, below, limit))]
 
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
-        return self._found(_BEST_FIRST, _any_of(terms), terms)
+        with bounded_work(self._db):
+            rows = self._db.execute(_BEST_FIRST, (_any_of(terms), self._label))
+            for key, updated_at, in_key, in_tags, in_content, tally in rows:
+                yield Candidate(key, _time(updated_at), Match(_counts(terms, tally), (in_key, in_tags, in_content)))
 
     def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
         expression = " AND ".join(f"({_any_of(group)})" for group in groups)
-        return self._found(_NEWEST_FIRST, expression, [term for group in groups for term in group])
-
-    def _found(self, statement: str, expression: str, terms: Sequence[str]) -> Iterator[Candidate]:
         with bounded_work(self._db):
-            for key, updated_at, *lengths, tally in self._db.execute(statement, (expression, self._label)):
-                yield Candidate(
-                    key, _time(updated_at), Match(_counts(terms, tally), (lengths[0], lengths[1], lengths[2]))
-                )
+            for key, updated_at in self._db.execute(_NEWEST_FIRST, (expression, self._label)):
+                yield Candidate(key, _time(updated_at))
 
     def index_whole(self) -> bool:
         return self._analysis() == ANALYSIS_VERSION
@@ -312,9 +316,8 @@ def _words(columns: Columns) -> list[str]:
 
 
 def _counts(terms: Sequence[str], tally: bytes) -> dict[str, tuple[int, int, int]]:
-    width = len(COLUMN_WEIGHTS)
-    each = ((term, tally[at : at + width]) for term, at in zip(terms, range(0, len(tally), width), strict=True))
-    return {term: (counts[0], counts[1], counts[2]) for term, counts in each if any(counts)}
+    by_term = zip(terms, zip(tally[0::3], tally[1::3], tally[2::3], strict=True), strict=True)
+    return {term: counts for term, counts in by_term if any(counts)}
 
 
 def _entry(row: Row) -> Entry:
