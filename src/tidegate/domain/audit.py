@@ -13,6 +13,9 @@ from tidegate.domain.record import Draft
 
 GENESIS = "0" * 64
 
+# JSON makes the boundaries between fields unambiguous; ASCII keeps it free of encoding questions.
+_write_json = json.JSONEncoder(separators=(",", ":")).encode
+
 OWNER = ""
 """Stands in an event where a session would: for an act of the owner, or of the upkeep, outside any."""
 
@@ -98,6 +101,5 @@ def _hash(sequence: int, event: Event, previous: str, secret: bytes | None) -> s
 
 
 def _digest(fields: list[object], secret: bytes | None) -> str:
-    # JSON makes the boundaries between fields unambiguous; ASCII keeps it free of encoding questions.
-    data = json.dumps(fields, separators=(",", ":")).encode("ascii")
+    data = _write_json(fields).encode("ascii")
     return (hmac.new(secret, data, hashlib.sha256) if secret else hashlib.sha256(data)).hexdigest()

@@ -119,7 +119,8 @@ class SqliteProvider(StorageProvider):
                 compartment.close()
             raise
         log = FileIdentity.of_log(files[0].path)
-        return _Opened(WritableView(tuple(opened), opened[0]), tuple(opened), files, log, time.monotonic())
+        lasting = not any(compartment.sealed for compartment in opened)
+        return _Opened(WritableView(tuple(opened), opened[0]), tuple(opened), files, log, lasting, time.monotonic())
 
     def _compartment(self, agent: str, level: Level, *, writable: bool, kind: type[_CompartmentT]) -> _CompartmentT:
         path = self._files.compartment(agent, level)
@@ -140,18 +141,14 @@ def _require_coherent(filesystem: str | None) -> None:
 
 @dataclass(slots=True)
 class _Opened:
-    """The files of one view, open: its own read-write, those below it read-only."""
+    """The files of one view, open: its own read-write, those below it read-only. lasting: it may be kept for later."""
 
     view: WritableView
     compartments: tuple[SqliteCompartment, ...]
     files: tuple[FileIdentity, ...]
     log: FileIdentity | None
+    lasting: bool
     checked_at: float
-
-    @property
-    def lasting(self) -> bool:
-        """Whether it may be kept for later."""
-        return not any(compartment.sealed for compartment in self.compartments)
 
     def still_named(self) -> bool:
         """Whether each file bore its name when last looked at, which is not long ago."""
@@ -213,20 +210,24 @@ class _Pool:
                 opened = None
             return opened or self._open_view(place)
         except BaseException:
-            self._free()
+            with self._lock:
+                self._free()
             raise
 
     def give_back(self, place: _Place, opened: _Opened, *, keep: bool) -> None:
         with self._lock:
             surplus = opened if self._closed or not keep or not opened.lasting else self._put_away(place, opened)
-        if surplus is not None:
-            surplus.close()
-        self._free()
+            if surplus is None:
+                self._free()
+                return
+        surplus.close()
+        with self._lock:
+            self._free()
 
     def _free(self) -> None:
-        with self._lock:
-            self._taken -= 1
-            self._lock.notify()
+        """One more may be taken. Under the lock."""
+        self._taken -= 1
+        self._lock.notify()
 
     def forget(self, agent: str) -> None:
         """Close what is kept open of an agent."""

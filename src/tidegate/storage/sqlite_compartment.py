@@ -27,9 +27,12 @@ from tidegate.storage.sqlite_connection import (
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _TIMES_END = 250_000_000_000_000_000  # in the year 9892, before the last that a datetime can name
 _UNDECODABLE = (KeyError, TypeError, ValueError, OverflowError)  # what raw SQL can put in, and this program never does
 _ORIGINS = {origin.value: origin for origin in Origin}
+_write_json = json.JSONEncoder(ensure_ascii=False).encode
+_read_json = json.JSONDecoder().raw_decode
 
 _FIELDS = "key, tags, origin, version, nonce, created_at, updated_at, deleted_at"
 VERSION = f"content, {_FIELDS}"
@@ -139,7 +142,7 @@ class SqliteCompartment(Compartment):
         return None
 
     def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
-        return {key for (key,) in self._db.execute(_LIVE, (kind, json.dumps(tuple(keys)), self._label))}
+        return {key for (key,) in self._db.execute(_LIVE, (kind, _write_json(tuple(keys)), self._label))}
 
     def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
         if tag is None:
@@ -217,7 +220,7 @@ class SqliteCompartment(Compartment):
 
     def put(self, draft: Draft, columns: Columns | None) -> None:
         lengths = columns.lengths if columns else (0, 0, 0)
-        version = (draft.version, draft.content, json.dumps(draft.tags, ensure_ascii=False), draft.origin, draft.nonce)
+        version = (draft.version, draft.content, _write_json(draft.tags), draft.origin, draft.nonce)
         times = (stamp(draft.created_at), stamp(draft.updated_at))
         row = self._withdraw(draft.kind, draft.key)
         if row is None:
@@ -254,9 +257,9 @@ class SqliteCompartment(Compartment):
         if level != self._label:  # P17: never written over, never read
             raise StorageError("key: holds data of an unknown level; run `tidegate doctor`")
         if deleted_at is None:
-            self._db.executemany(UNTAG, [(kind, tag, key) for tag in json.loads(tags)])
+            self._db.executemany(UNTAG, [(kind, tag, key) for tag in _tags(tags)])
             if kind is Kind.MEMORY and self._db.execute(_IS_INDEXED, (row,)).fetchone():  # not so while it is rebuilt
-                self._unindex(row, analyse(key, json.loads(tags), content), lengths)
+                self._unindex(row, analyse(key, _tags(tags), content), lengths)
         return int(row)
 
     def _analysis(self) -> int:
@@ -267,14 +270,14 @@ class SqliteCompartment(Compartment):
     def _index(self, row: int, columns: Columns) -> None:
         texts = (" ".join(columns.key), " ".join(columns.tags), " ".join(columns.content))
         self._db.execute(_INSERT_TERMS, (row, *texts))
-        self._db.execute(_LEARN, (json.dumps(_words(columns)),))
+        self._db.execute(_LEARN, (_write_json(_words(columns)),))
         self._db.execute(_ADD_STATISTICS, (1, *columns.lengths))
 
     def _unindex(self, row: int, columns: Columns, lengths: Sequence[int]) -> None:
         self._db.execute(_DELETE_TERMS, (row,))
         # P8: a word that no living memory holds is nobody's spelling. The index holds no text, so it is made again.
         held = ((word, self._db.execute(_HELD, (_quoted(word),)).fetchone()) for word in _words(columns))
-        self._db.execute(_UNLEARN, (json.dumps([word for word, found in held if found is None]),))
+        self._db.execute(_UNLEARN, (_write_json([word for word, found in held if found is None]),))
         self._db.execute(_ADD_STATISTICS, (-1, *(-length for length in lengths)))
 
     def _record(self, kind: Kind, row: Row) -> Record:
@@ -289,7 +292,7 @@ class SqliteCompartment(Compartment):
             kind=kind,
             key=key,
             content=content,
-            tags=tuple(json.loads(tags)) if tags != "[]" else (),
+            tags=_tags(tags),
             origin=_ORIGINS[origin],
             version=version,
             nonce=nonce,
@@ -330,11 +333,15 @@ def _entry(row: Row) -> Entry:
         raise damaged() from None
 
 
+def _tags(text: str) -> tuple[str, ...]:
+    tags, _ = _read_json(text)
+    return tuple(tags)
+
+
 def stamp(time: datetime) -> int:
     """Whole microseconds since 1970, as the file keeps times."""
-    since = time - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return (time - _EPOCH) // _MICROSECOND
 
 
 def _time(stamp: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=stamp)
+    return _EPOCH + stamp * _MICROSECOND
