@@ -90,13 +90,15 @@ def _errors_max(word: Word) -> int:
 
 def _errors(a: str, b: str, most: int) -> int:
     """The errors between two words, or more than `most`. Bounded by 4 ** most steps beside the common beginnings."""
+    if not most:
+        return int(a != b)
     start = 0
     for x, y in zip(a, b, strict=False):
         if x != y:
             break
         start += 1
     a, b = a[start:], b[start:]
-    if not a or not b or not most:
+    if not a or not b:
         return len(a) + len(b)
     ways = [(a[1:], b[1:]), (a[1:], b), (a, b[1:])]
     if a[:2] == b[1::-1]:
