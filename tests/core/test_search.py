@@ -10,8 +10,9 @@ import pytest
 from tests.core.transfer_scene import AGENT, Scene
 
 from tidegate import Level, Session
-from tidegate.domain import rank
+from tidegate.domain import rank, rerank
 from tidegate.domain.expiry import Expiry
+from tidegate.domain.record import Kind, Record
 from tidegate.storage.base import BudgetSpentError, Candidate
 from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
 
@@ -63,6 +64,34 @@ def test_a_level_whose_budget_is_spent_leaves_the_others_searched(
     found = everyone(scene).memory.find("launch")
     assert found.complete is False
     assert {hit.classification for hit in found.hits} == set(Level) - {Level.INTERNAL}
+
+
+def test_what_is_shadowed_takes_no_place_among_the_candidates(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank, "CANDIDATES_MAX", 2)
+    for number in range(5):
+        scene.save(f"k{number}", "launch " * (5 - number))
+        if number < 3:
+            scene.save(f"k{number}", "other", Level.INTERNAL)
+    assert {hit.key for hit in everyone(scene).memory.search("launch")} == {"k3", "k4"}
+
+
+def test_each_text_is_read_once_and_those_not_reranked_when_they_are_hits(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rerank, "RERANKED_MAX", 2)
+    read: list[str] = []
+    real = InMemoryCompartment.read
+
+    def counted(self: InMemoryCompartment, kind: Kind, key: str, **rest: int) -> Record | None:
+        read.append(key)
+        return real(self, kind, key, **rest)
+
+    for number in range(4):
+        scene.save(f"k{number}", "launch " * (4 - number) + "e\u0301" * 400)
+    monkeypatch.setattr(InMemoryCompartment, "read", counted)
+    hits = scene.store.session(AGENT).memory.search("launch", max_results=3)
+    assert [hit.key for hit in hits] == ["k0", "k1", "k2"] == read
+    assert all(hit.truncated and len(hit.content) <= 500 and hit.content[-1] == "\u0301" for hit in hits)
 
 
 def test_an_answer_that_is_full_says_that_it_is_not_complete(scene: Scene) -> None:

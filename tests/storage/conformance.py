@@ -144,6 +144,15 @@ class Conformance:
             assert own.frequencies(["apple"]).get("apple") == 1
             assert own.statistics().documents == 1
 
+    def test_which_of_many_keys_stand_is_told_key_by_key(self, provider: StorageProvider) -> None:
+        odd = ['"', "\\", "[]", "null", "7", "\u00e9", "\U0001f600", "a b", "gone"]
+        with writing(provider) as own:
+            put(own, *map(draft, odd))
+            with own.transaction():
+                own.bury(Kind.MEMORY, "gone", START)
+            assert own.live(Kind.MEMORY, [*odd, "e\u0301", "8", ""]) == set(odd) - {"gone"}
+            assert own.live(Kind.TODO, odd) == own.live(Kind.MEMORY, []) == set()
+
     def test_d13_what_is_deleted_is_found_by_nobody_who_had_it_open(self, backend: Backend) -> None:
         with open_again(backend) as one, open_again(backend) as two:
             with writing(one) as own:

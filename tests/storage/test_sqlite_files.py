@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 from tests.storage.scene import bytes_of, database, opened, raw
 
@@ -20,6 +21,7 @@ from tidegate.policy.levels import Level
 from tidegate.storage import sqlite_files
 from tidegate.storage.filesystems import filesystem_of, is_coherent
 from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite_files import open_compartment
 from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION, CONTROL_VERSION
 
 ALL = [f"{level.name.lower()}.db" for level in Level]
@@ -154,6 +156,21 @@ def test_reads_change_no_byte_of_any_database(made: Path) -> None:
         memory.search("words")
         list(memory.list("t"))
     assert databases(made) == before
+
+
+def test_no_statement_is_compiled_anew_for_another_value(made: Path) -> None:
+    compiled_again: list[int] = []
+
+    def note(event: dict[str, dict[str, int]]) -> None:
+        compiled_again.append(event["stmt_status"]["SQLITE_STMTSTATUS_REPREPARE"])
+
+    path = database(made)
+    with closing(open_compartment(path, "assistant", Level.PUBLIC, writable=False, synchronous="NORMAL")) as db:
+        db.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+        for word in ("words", "at", "public"):
+            assert db.execute("SELECT count(*) FROM terms WHERE terms MATCH ?", (word,)).fetchall() == [(1,)]
+    assert len(compiled_again) > 3  # those of FTS5 itself are among them
+    assert not any(compiled_again)
 
 
 def test_many_saves_in_one_transaction_leave_one_piece_of_index(home: Path) -> None:
