@@ -53,25 +53,29 @@ def get(store: Store, home: Path) -> dict[str, Any]:
 
 
 def save(store: Store, home: Path) -> dict[str, Any]:
-    """Against a bare insert of the same rows and terms, into a store of no size; analysis apart."""
+    """Against a bare insert of the same rows and terms, into an empty index and into one as large; analysis apart."""
     session = _named(store, Level.PUBLIC)
     items = itertools.cycle([(f"new-{key}", content, tags) for key, content, tags in corpus.memories(2_000, seed=8)])
     fresh = (
         (f"{next(counter)}-{key}", content, tags) for counter in [itertools.count()] for key, content, tags in items
     )
-    bare = floors.bare_save(floors.bare_store(home / f"bare-{time.monotonic_ns()}.db"))
+    own = home / "agents" / AGENT / "public.db"
+    bare = floors.bare_save(floors.bare_store(home / "bare.db"))
+    among_as_many = floors.bare_save(floors.bare_store(home / "bare-as-large.db", own))
     prepared = [(item, floors.terms_of(item)) for item in itertools.islice(fresh, 50 * 16)]
-    turns = itertools.cycle(prepared)
+    turns, others = itertools.cycle(prepared), itertools.cycle(prepared)
     figures = compare(
         {
             "bare insert": lambda: bare(*next(turns)),
+            "bare insert, as large": lambda: among_as_many(*next(others)),
             "analysis": lambda: floors.terms_of(next(fresh)),
             "save": lambda: session.memory.save(*next(fresh)),
         },
         calls=50,
     )
     stored = figures["save"] - figures["analysis"]
-    ratio = {"save without analysis": round(stored / figures["bare insert"], 2)}
+    floor_names = ("bare insert", "bare insert, as large")
+    ratio = {f"save without analysis, over {name}": round(stored / figures[name], 2) for name in floor_names}
     return {"us": figures, "per second": round(1e6 / figures["save"]), "ratio": ratio, "goal": 2}
 
 
