@@ -281,27 +281,24 @@ class SqliteCompartment(Compartment):
         self._db.execute(_ADD_STATISTICS, (-1, *(-length for length in lengths)))
 
     def _record(self, kind: Kind, row: Row) -> Record:
+        content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at = row
         try:
-            return self._decoded(kind, row)
+            return Record(
+                kind=kind,
+                key=key,
+                content=content,
+                tags=_tags(tags),
+                origin=_ORIGINS[origin],
+                version=version,
+                nonce=nonce,
+                created_at=_time(created_at),
+                updated_at=_time(updated_at),
+                agent=self.agent,
+                level=self.level,
+                deleted_at=None if deleted_at is None else _time(deleted_at),
+            )
         except _UNDECODABLE:
             raise damaged() from None
-
-    def _decoded(self, kind: Kind, row: Row) -> Record:
-        content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at = row
-        return Record(
-            kind=kind,
-            key=key,
-            content=content,
-            tags=_tags(tags),
-            origin=_ORIGINS[origin],
-            version=version,
-            nonce=nonce,
-            created_at=_time(created_at),
-            updated_at=_time(updated_at),
-            agent=self.agent,
-            level=self.level,
-            deleted_at=None if deleted_at is None else _time(deleted_at),
-        )
 
 
 def _any_of(terms: Sequence[str]) -> str:
