@@ -60,6 +60,21 @@ def test_messages_are_numbered_on_from_the_last_across_levels(scene: Scene, coun
     assert [number for number, _, _ in said(session)] == list(range(1, count + 2))
 
 
+def test_messages_are_numbered_on_after_a_purge_of_the_first_ones(scene: Scene) -> None:
+    running = scene.store.session(AGENT)  # nothing is stored of it, so the purge cannot know that it lives
+    running.conversation.append(["one", "two", "three"])
+    running.raise_taint(CONFIDENTIAL)
+    scene.wait(60)
+    running.conversation.append(["four", "five"])
+    scene.store.owner(AGENT).purge(timedelta(seconds=30))
+    running.conversation.append([str(number) for number in range(6, 12)])
+    assert [(number, content) for number, content, _ in said(running)] == [
+        (4, "four"),
+        (5, "five"),
+        *((number, str(number)) for number in range(6, 12)),
+    ]
+
+
 def test_a_message_has_the_taint_of_its_moment_and_the_origin_that_its_host_gave(scene: Scene) -> None:
     session = scene.store.session(AGENT, "main")
     session.conversation.append(["low"], origin=Origin.OWNER)

@@ -86,7 +86,7 @@ def test_the_traces_wake_agents_that_run_rise_and_find_something() -> None:
             with world.compartment(observer.agent, level) as compartment:
                 stored = compartment.page(Kind.RUN, after="", tag=None, limit=100, chars_max=10_000)
                 risen += sum('"state": "risen"' in record.content for record in stored)
-                found += compartment.has_live(Kind.MEMORY, "found")
+                found += len(compartment.live(Kind.MEMORY, ["found"]))
         world.close()
     assert set(get_args(t.Job)) <= kept
     assert set(get_args(t.Job)) <= gone

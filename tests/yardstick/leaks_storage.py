@@ -57,7 +57,7 @@ def a_touch_above_moves_the_time_below(patch: Patch) -> None:
     def touch(real: Fault, self: InMemoryCompartment, kind: Kind, key: str, at: datetime) -> Any:
         real(self, kind, key, at)
         for each in below(self):
-            if each.has_live(kind, key):
+            if each.live(kind, [key]):
                 real(each, kind, key, at)
 
 
@@ -234,7 +234,7 @@ def a_delete_hides_the_variants_below_too(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "bury")
     def bury(real: Fault, self: InMemoryCompartment, kind: Kind, key: str, at: datetime) -> Any:
         for each in (self, *below(self)):
-            if each.has_live(kind, key):
+            if each.live(kind, [key]):
                 real(each, kind, key, at)
 
 
@@ -243,7 +243,7 @@ def a_delete_hides_the_variants_above_too(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "bury")
     def bury(real: Fault, self: InMemoryCompartment, kind: Kind, key: str, at: datetime) -> Any:
         for each in (self, *above(self)):
-            if each.has_live(kind, key):
+            if each.live(kind, [key]):
                 real(each, kind, key, at)
 
 

@@ -94,7 +94,7 @@ def a_delete_falls_to_the_level_below(patch: Patch) -> None:
     def delete(real: Fault, view: WritableView, act: Act, key: str) -> Any:
         visible: tuple[Any, ...] = view.visible
         for own in visible:
-            if own.has_live(Kind.MEMORY, key):
+            if own.live(Kind.MEMORY, [key]):
                 lower = tuple(each for each in visible if each.level <= own.level)
                 return real(WritableView(lower, own), act, key)
         return real(view, act, key)
@@ -105,7 +105,7 @@ def a_save_goes_to_where_the_key_is(patch: Patch) -> None:
     @replaced(patch, records, "save")
     def save(real: Fault, view: WritableView, act: Act, item: Item, *rest: Any) -> Any:
         visible: tuple[Any, ...] = view.visible
-        own = next((each for each in visible if each.has_live(item.kind, item.key)), view.own)
+        own = next((each for each in visible if each.live(item.kind, [item.key])), view.own)
         return real(WritableView(view.visible, own), act, item, *rest)
 
 

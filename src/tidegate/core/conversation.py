@@ -67,16 +67,18 @@ def _messages(view: View, session: str) -> Iterator[Record]:
 
 
 def _last(view: View, session: str) -> int:
-    """The number of the last message. There are no gaps, so it need not go through all of them."""
-    above = 1
-    while _is_there(view, session, above):
-        above *= 2
-    below = above // 2
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (middle, above) if _is_there(view, session, middle) else (below, middle)
-    return below
+    """The number of the last message, without going through all of them. A purge may have taken the first ones."""
+    least, most = 0, 1
+    while _goes_on(view, session, most):
+        least, most = most + 1, 2 * most
+    while least < most:
+        middle = (least + most) // 2
+        least, most = (middle + 1, most) if _goes_on(view, session, middle) else (least, middle)
+    return least
 
 
-def _is_there(view: View, session: str, number: int) -> bool:
-    return any(each.has_live(Kind.MESSAGE, key_of(session, number)) for each in view.visible)
+def _goes_on(view: View, session: str, number: int) -> bool:
+    """Whether there is a message after that one."""
+    after = key_of(session, number)
+    pages = (each.page(Kind.MESSAGE, after=after, tag=None, limit=1, chars_max=0) for each in view.visible)
+    return any(is_of(record.key, session) for page in pages for record in page)

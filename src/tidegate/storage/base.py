@@ -48,10 +48,6 @@ class Reading(ABC):
     def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
         """Those of the keys under which a live record stands: what shadowing asks."""
 
-    def has_live(self, kind: Kind, key: str) -> bool:
-        """Whether a live record stands under a key."""
-        return key in self.live(kind, (key,))
-
     @abstractmethod
     def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
         """Live records with keys after `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
