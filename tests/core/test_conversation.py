@@ -7,7 +7,9 @@ import itertools
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
+import apsw
 import pytest
 from tests.core.transfer_scene import AGENT, NOW, Scene
 from tests.storage.scene import bytes_of
@@ -20,6 +22,7 @@ from tidegate.core.store import Store
 from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
 from tidegate.errors import StorageError
+from tidegate.storage import sqlite_compaction
 from tidegate.storage.base import SessionRow
 from tidegate.storage.inmemory import InMemoryProvider
 from tidegate.tools import AGENT_TOOLS
@@ -209,6 +212,36 @@ def test_nothing_of_a_conversation_remains_in_any_file_after_a_reset(home: Path)
         store.sessions.reset(session.id)
     left = b"".join(bytes_of(home).values())
     assert [word for word in CANARIES if word in left] == []
+
+
+def test_a_reset_with_a_reader_in_the_way_says_that_something_may_remain(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_compaction, "COMPACT_WAIT_MS", 1)
+    with tidegate.open(home) as store:
+        session = store.session(AGENT, "main")
+        session.conversation.append([CANARIES[0].decode()])
+        reader = apsw.Connection(str(home / "agents" / AGENT / "public.db"), flags=apsw.SQLITE_OPEN_READONLY)
+        reader.execute("BEGIN; SELECT * FROM records").fetchall()
+        assert store.sessions.reset(session.id) is False
+        with pytest.raises(Refused, match="ended"):
+            _ = session.taint
+        reader.close()
+        assert CANARIES[0] in b"".join(bytes_of(home).values())
+        assert all(done.complete for done in store.owner(AGENT).purge(timedelta()))
+        assert CANARIES[0] not in b"".join(bytes_of(home).values())
+
+
+def test_a_reset_that_fails_after_its_end_has_ended_the_session(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = scene.store.session(AGENT, "main")
+
+    def scrub(*_: object) -> NoReturn:
+        raise StorageError("no")
+
+    monkeypatch.setattr(clearing.Clearing, "scrub", scrub)
+    assert scene.store.sessions.reset(session.id) is False
+    with pytest.raises(Refused, match="ended"):
+        _ = session.taint
 
 
 def test_what_marks_memories_with_another_origin_is_the_same_session(scene: Scene) -> None:

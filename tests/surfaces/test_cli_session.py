@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.conftest import Ran, Run
 
+from tidegate.core.clearing import Clearing
+
 
 def rows(ran: Ran) -> list[dict[str, Any]]:
     assert ran.code == 0
@@ -115,6 +117,14 @@ def test_reset_ends_a_session_for_ever(cli: Run) -> None:
         ran = cli("session", *words, "--json")
         assert (ran.code, ran.error["code"]) == (1, "REFUSED")
         assert "session ended" in ran.error["message"]
+
+
+def test_a_reset_that_leaves_something_in_a_file_says_so(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("session", "new", "main")
+    monkeypatch.setattr(Clearing, "scrub", lambda *_: False)
+    ran = cli("session", "reset", "main", "--yes", "--json")
+    assert (ran.code, ran.json["ended"]) == (3, True)
+    assert "`tidegate purge` removes it" in ran.err
 
 
 def test_a_dry_run_of_a_reset_changes_nothing(cli: Run) -> None:

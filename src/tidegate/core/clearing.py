@@ -35,10 +35,13 @@ class Clearing:
         places = [(row, level) for row in rows if row.agent in agents for level in Level]
         return {(row.agent, level) for row, level in places if level.can_flow_to(row.taint) and self._any(row, level)}
 
-    def scrub(self, places: Iterable[Place]) -> None:
-        """Let nothing of what was removed remain in any file, as far as no reader is in the way."""
-        for agent, level in sorted(places):
-            self._provider.compact(agent, level)
+    def scrub(self, places: Iterable[Place]) -> bool:
+        """Let nothing of what was removed remain in any file; False where a reader is in the way.
+
+        Raises: StorageError.
+        """
+        done = [self._provider.compact(agent, level) for agent, level in sorted(places)]
+        return all(done)
 
     def _any(self, row: SessionRow, level: Level) -> bool:
         with self._provider.archive(row.agent, level) as archive:

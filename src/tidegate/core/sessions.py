@@ -10,7 +10,7 @@ from tidegate.core.clearing import Clearing
 from tidegate.domain.arguments import check_agent, check_key, check_level
 from tidegate.domain.audit import Action
 from tidegate.domain.limits import Limits
-from tidegate.errors import InvalidArgument
+from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.decision import Allow, Decision, Deny
 from tidegate.policy.hooks import CeilingChange, PreOutput, Scheduling, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
@@ -205,17 +205,20 @@ class Sessions:
                 self._store_of(session).set_ceiling(session, ceiling)
         self._require(row, decision, "ceiling")
 
-    def reset(self, session: str) -> SessionRow:
+    def reset(self, session: str) -> bool:
         """End a session for ever (P7), and with it all its children. Their conversations are really removed.
 
+        Whether nothing of them remains in any file; where it does, a purge removes it.
         Raises: Refused (unknown, ended), StorageError; then it can be run again.
         """
         # What is stored goes before the session does: interrupted in between, a reset can be run again.
         places = self._clearing.clear(self._family(self.living(session, "reset")))
         row = self._end(session)
-        places |= self._clearing.clear(self._family(row))  # what was said meanwhile
-        self._clearing.scrub(places)
-        return row
+        try:
+            places |= self._clearing.clear(self._family(row))  # what was said meanwhile
+            return self._clearing.scrub(places)
+        except StorageError:
+            return False  # it has ended all the same
 
     def _end(self, session: str, *, at: Level | None = None) -> SessionRow:
         """End it, with `at` only if that is still its taint. As it stood then."""

@@ -279,7 +279,8 @@ class Chat:
         if view.ask(question).strip().lower() not in ("y", "yes"):
             view.say("nothing was changed")
             return
-        self._store.sessions.reset(self._agent.session.id)
+        if not self._store.sessions.reset(self._agent.session.id):
+            view.say(output.REMAINS)
         self._reopen(view)
 
     def _reopen(self, view: View) -> None:

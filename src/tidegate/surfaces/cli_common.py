@@ -29,6 +29,8 @@ class _Levels(click.Choice[Level]):
 
 LEVEL = _Levels(Level, case_sensitive=False)
 _LEVELS = ", ".join(Level.__members__)
+INCOMPLETE = 3
+"""The exit code where something was removed, and may still be in a file."""
 _SECTION = "Common options"
 _WHOLE = 1000  # characters; no first sentence is as long
 

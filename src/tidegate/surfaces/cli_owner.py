@@ -14,6 +14,7 @@ from tidegate.surfaces import output
 from tidegate.surfaces.cli_common import (
     AT_ALL_LEVELS,
     FOR_NO_AGENT,
+    INCOMPLETE,
     LEVEL,
     Command,
     Group,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 _KEY = "The memory's name, exactly."
 _DRY_RUN = "Only show what would be done."
 _YES = "Do not ask. Needed where there is no terminal."
-_INCOMPLETE = 3
 
 
 @click.command(
@@ -132,7 +132,7 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
         purged = owner.purge(older_than, options().level, dry_run=dry_run, progress=output.note)
     for done in purged:
         show(_purged(done, dry_run=dry_run), _purged_lines(done, dry_run=dry_run))
-    return 0 if all(done.complete for done in purged) else _INCOMPLETE
+    return 0 if all(done.complete for done in purged) else INCOMPLETE
 
 
 @click.command(cls=Command, common=AT_ALL_LEVELS, examples=("tidegate reindex", "tidegate reindex --level PUBLIC"))

@@ -10,8 +10,8 @@ import click
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import LEVEL, Group, agreed, open_store, options, remark, show
-from tidegate.surfaces.output import escape
+from tidegate.surfaces.cli_common import INCOMPLETE, LEVEL, Group, agreed, open_store, options, remark, show
+from tidegate.surfaces.output import REMAINS, escape, note
 
 if TYPE_CHECKING:
     from tidegate.core.sessions import Sessions
@@ -102,7 +102,8 @@ def ceiling(name: str, target: Level) -> None:
 def reset(name: str | None, dry_run: bool, yes: bool) -> int:
     """End a session for ever, with its children. Its memories stay; its name is never used again.
 
-    What was said in it is really removed.
+    What was said in it is really removed. Where others were reading, something may be left in a file: then it says so,
+    and the exit code is 3; a purge removes it.
     """
     with _sessions() as sessions:
         row = sessions.find(options().agent, _the(name))
@@ -112,9 +113,11 @@ def reset(name: str | None, dry_run: bool, yes: bool) -> int:
         if not (yes or _agreed(row)):
             remark("nothing was changed")
             return 1
-        sessions.reset(row.id)
+        complete = sessions.reset(row.id)
         _show(_any(sessions, row.name or ""))
-    return 0
+    if not complete:
+        note(REMAINS)
+    return 0 if complete else INCOMPLETE
 
 
 @contextmanager

@@ -48,6 +48,10 @@ def write(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
+REMAINS = "not complete: others were reading, and some of it may still be in a file; `tidegate purge` removes it"
+"""What there is to say when something was removed, and a reader was in the way."""
+
+
 def note(text: str) -> None:
     """A line for the reader that is no result, on standard error."""
     sys.stderr.write(escape(text) + "\n")
