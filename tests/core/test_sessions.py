@@ -218,3 +218,22 @@ def test_a_session_that_is_opened_where_it_stands_needs_no_writing(
 
     monkeypatch.setattr(scene.provider.control, "transaction", transaction)
     assert scene.store.session(AGENT, "main", Level.INTERNAL).id == session.id
+
+
+def test_p15_a_ceiling_is_not_lowered_under_a_child_that_stands_above_it(scene: Scene) -> None:
+    parent = scene.store.session(AGENT, "main")
+    child = scene.store.session(AGENT, "child", Level.CONFIDENTIAL, parent=parent)
+    with pytest.raises(Refused, match="under it"):
+        scene.store.sessions.set_ceiling(parent.id, Level.INTERNAL)
+    child.end()
+    with pytest.raises(Refused, match="below the session's taint"):  # which the child's has joined
+        scene.store.sessions.set_ceiling(parent.id, Level.INTERNAL)
+
+
+def test_p15_a_session_under_one_that_has_ended_holds_no_ceiling_up(scene: Scene) -> None:
+    parent = scene.store.session(AGENT, "main")
+    child = scene.store.session(AGENT, "child", parent=parent)
+    scene.store.session(AGENT, "of the child", Level.RESTRICTED, parent=child)
+    child.end()
+    scene.store.sessions.set_ceiling(parent.id, Level.PUBLIC)
+    assert parent.ceiling is Level.PUBLIC

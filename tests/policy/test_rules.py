@@ -63,7 +63,8 @@ def cases() -> Iterator[tuple[Event, Verdict]]:
         for level in Level:
             yield TaintRaise(standing, level), raise_taint(standing, level)
             yield PreOutput(standing, level), output(standing, level)
-            yield CeilingChange(standing, level), change_ceiling(standing, level)
+        for ceiling, highest in itertools.product(Level, Level):
+            yield CeilingChange(standing, ceiling, highest), change_ceiling(standing, ceiling, highest)
         for ceiling, generation in itertools.product(Level, range(GENERATIONS_MAX + 3)):
             yield Scheduling(standing, ceiling, generation), schedule(standing, ceiling, generation)
         for level, ceiling, depth in itertools.product(Level, Level, range(DEPTH_MAX + 3)):

@@ -213,6 +213,8 @@ class Model:
     def set_ceiling(self, s: Session, level: Level) -> Answer:
         if level < s.taint:
             raise self.refuse(s, "P4")
+        if any(s in each.ancestors and not each.ended and each.taint > level for each in self.sessions.values()):
+            raise self.refuse(s, "P15")
         self.enter(s, s.taint, "ceiling")
         s.own_ceiling = level
         return {}

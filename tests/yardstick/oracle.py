@@ -105,11 +105,13 @@ def schedule(standing: Standing | None, ceiling: Level, generation: int) -> Verd
     return _verdict(broken, standing.taint)
 
 
-def change_ceiling(standing: Standing | None, ceiling: Level) -> Verdict:
-    """P4: a ceiling under the taint would make the taint a lie."""
+def change_ceiling(standing: Standing | None, ceiling: Level, highest: Level) -> Verdict:
+    """P4: a ceiling under the taint would make the taint a lie. P15: so it would that of a child."""
     broken = _not_living(standing)
     if standing is not None and not DOWN[standing.taint] <= DOWN[ceiling]:
         broken |= {"P4"}
+    if not DOWN[highest] <= DOWN[ceiling]:
+        broken |= {"P15"}
     return _verdict(broken, ceiling)
 
 

@@ -195,11 +195,14 @@ class Sessions:
         return under
 
     def set_ceiling(self, session: str, ceiling: Level) -> None:
-        """Change how high the session may rise. Raises: Refused (unknown, ended, below the taint), InvalidArgument."""
+        """Change how high the session, and any under it, may rise.
+
+        Raises: Refused (unknown, ended, below the taint of one of them), InvalidArgument.
+        """
         check_level(ceiling, "ceiling")
         with self._store_of(session).transaction():
             row = self.read(session)
-            decision = decide(CeilingChange(standing_of(row), ceiling))
+            decision = decide(CeilingChange(standing_of(row), ceiling, self._highest_under(row)))
             if row is not None and isinstance(decision, Allow):
                 self._recorder.record(row, Action.CEILING, f"{row.ceiling} to {ceiling}")
                 self._store_of(session).set_ceiling(session, ceiling)
@@ -228,6 +231,11 @@ class Sessions:
                 self._recorder.record(row, Action.RESET, "")
                 self._store_of(session).end(session)
         return row
+
+    def _highest_under(self, row: SessionRow | None) -> Level:
+        """The highest taint of those in the family that live."""
+        family = [self.read(each.id) for each in self._family(row)] if row else []
+        return max((each.taint for each in family if each and not each.ended), default=Level.PUBLIC)
 
     def _family(self, row: SessionRow) -> Iterator[SessionRow]:
         """A session and those that descend from it, ended ones too."""

@@ -69,10 +69,14 @@ class SessionOpen:
 
 @dataclass(frozen=True, slots=True)
 class CeilingChange:
-    """The owner is about to set a session's ceiling."""
+    """The owner is about to set a session's ceiling.
+
+    highest: the highest taint of a living session under it, PUBLIC when there is none.
+    """
 
     standing: Standing | None
     ceiling: Level
+    highest: Level
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,4 +137,6 @@ def _ceiling(event: CeilingChange) -> Decision:
         return standing
     if not standing.taint.can_flow_to(event.ceiling):
         return Deny("P4", "the ceiling cannot be below the session's taint: start a fresh session instead")
+    if not event.highest.can_flow_to(event.ceiling):
+        return Deny("P15", "the ceiling cannot be below the taint of a session under it: end that one first")
     return Allow(event.ceiling)
