@@ -93,6 +93,13 @@ def test_the_block_keeps_to_its_budget_and_says_how_much_it_left_out(scene: Scen
     assert sum(len(json.dumps(line, ensure_ascii=False)) + 1 for line in memories) <= 1_000
 
 
+def test_what_is_low_does_not_crowd_out_what_is_high(scene: Scene) -> None:
+    for number in range(50):
+        scene.save(f"rule-{number}", "do this", PUBLIC, "rule")
+    scene.save("project", "ours", CONFIDENTIAL, "project")
+    assert keys(scene.store.session(AGENT, level=CONFIDENTIAL), chars_max=500)[0] == "project"
+
+
 def test_a_memory_too_long_for_the_budget_leaves_room_for_others(scene: Scene) -> None:
     scene.save("a", "x" * 5_000, PUBLIC, "rule")
     scene.save("b", "short", PUBLIC, "rule")

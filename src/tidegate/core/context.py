@@ -14,7 +14,7 @@ from tidegate.domain.record import Kind, Record
 from tidegate.storage.base import View
 
 CONTEXT_TAGS = ("rule", "preference", "persona", "project")
-"""What goes into the block, in this order; a memory with several of these tags stands at the first."""
+"""What goes into the block, at each level in this order; a memory with several of these tags stands at the first."""
 
 CONTEXT_CHARS_MAX = 8_000
 
@@ -64,9 +64,9 @@ def _counted(left_out: int) -> int | str:
 
 
 def _tagged(view: View, chars_max: int) -> Iterator[Record]:
-    """By tag, then from the session's own level downward, so that what is low cannot crowd out what is high."""
+    """From the session's own level downward, so that what is low cannot crowd out what is high; at each by tag."""
     seen: set[str] = set()
-    for tag, depth in product(CONTEXT_TAGS, range(len(view.visible))):
+    for depth, tag in product(range(len(view.visible)), CONTEXT_TAGS):
         for record in records.of_level(view, depth, Kind.MEMORY, tag=tag, batch=50, chars_max=chars_max):
             if record.key not in seen:
                 seen.add(record.key)
