@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tidegate import Level, Refused, Session, Store
+from tidegate import InvalidArgument, Level, Refused, Session, Store
+from tidegate.core import memory
 from tidegate.core.gate import Seat
 from tidegate.core.trail import Wanted
 from tidegate.storage.base import View, WritableView
@@ -93,3 +94,16 @@ def test_p7_what_another_thread_saw_earlier_lets_nothing_out_after_the_end(
     with pytest.raises(Refused) as refused:
         call(session)
     assert refused.value.details == {"rule": "P7"}
+
+
+def test_an_error_of_a_read_leaves_at_once_where_the_session_still_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Store(InMemoryProvider(), toolset=TOOLS).session(AGENT)
+    asked: list[str] = []
+
+    def get(view: View, key: str) -> object:
+        asked.append(key)
+        raise InvalidArgument("key: no") if len(asked) == 1 else AssertionError("asked again")
+
+    monkeypatch.setattr(memory, "get", get)
+    with pytest.raises(InvalidArgument):
+        session.memory.get("k")
