@@ -87,6 +87,11 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    readme = PAGES[0].read_text(encoding="utf-8")
+    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"](docs/{path.name})" not in readme] == []
+
+
 def test_security_says_of_each_property_where_it_is_enforced_and_tested() -> None:
     sections = re.split(r"^### ", page("security.md").partition("\n## What is trusted")[0], flags=re.MULTILINE)[1:]
     assert [section.partition(":")[0] for section in sections] == [f"P{number}" for number in range(1, 19)]

@@ -213,7 +213,12 @@ def test_a_restore_of_what_is_no_backup_says_so_before_it_asks(cli: Run, tmp_pat
     ran = cli("restore-backup", str(tmp_path / "nowhere"), *other)
     assert (ran.code, ran.err) == (2, "tidegate: file: is not there or cannot be read; nothing was changed\n")
     (tmp_path / "b").write_text("no backup")
-    assert cli("restore-backup", str(tmp_path / "b"), *other, "--json").error["argument"] == "file"
+    assert (
+        cli("restore-backup", str(tmp_path / "b"), *other).err == "tidegate: file: it is no backup, or a damaged one\n"
+    )
+    save(cli, "a", "x")
+    cli("backup", str(tmp_path / "b"))
+    assert "a backup goes back by `tidegate restore-backup`" in cli("import", str(tmp_path / "b")).err
 
 
 def test_a_restore_that_is_only_tried_changes_nothing_even_with_yes(cli: Run, tmp_path: Path, other: list[str]) -> None:

@@ -269,8 +269,10 @@ def _unpacked(path: Path) -> Iterator[bytes]:
         try:
             while line := unpacked.readline(_LINE_BYTES_MAX):
                 yield line
-        except (EOFError, gzip.BadGzipFile, zlib.error):
+        except EOFError:
             raise DamagedBackupError("it is cut short or damaged") from None
+        except (gzip.BadGzipFile, zlib.error):
+            raise DamagedBackupError("it is no backup, or a damaged one") from None
 
 
 def _checked(reader: Reader) -> Iterator[Part]:

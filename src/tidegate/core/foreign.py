@@ -18,6 +18,7 @@ from tidegate.errors import InvalidArgument
 Read = Callable[[], Iterator[Found | Unread]]
 
 _SQLITE = b"SQLite format 3\0"
+_UNPACK = "unpack it, and import the file of memories in it; a backup goes back by `tidegate restore-backup`"
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _FIRST, _END = "memory:", "memory;"  # ';' is the character after ':'
 _LINES = {Source.TIDEGATE: read_export, Source.MCP: foreign_mcp.read_lines, Source.MEM0: foreign_mem0.read_lines}
@@ -44,7 +45,7 @@ def open_source(path: str | Path, source: Source | None = None, agent: str | Non
         return Opened(Source.MARKDOWN, None, lambda: folder.read_folder(place))
     start = files.head(place, len(_SQLITE))
     _require(start != b"", "is empty")
-    _require(not start.startswith(_PACKED), "is an archive; unpack it, and import the file of memories in it")
+    _require(not start.startswith(_PACKED), f"is an archive; {_UNPACK}")
     if start == _SQLITE or source is Source.TRIGGERFISH:
         _require(source in (None, Source.TRIGGERFISH), "is a database, and only Triggerfish's memories come in one")
         return Opened(Source.TRIGGERFISH, None, _triggerfish(place, agent))
