@@ -31,25 +31,25 @@ class TidegateError(Exception):
 
 
 class InvalidArgument(TidegateError):
-    """An argument is of the wrong kind or out of range; `argument` names it."""
+    """An argument is of the wrong kind or out of range; `details["argument"]` names it."""
 
     code = "INVALID_ARGUMENT"
 
 
 class LimitExceeded(TidegateError):
-    """Too long or too many; `argument`, `limit` and `actual` say what and by how much."""
+    """Too long or too many; `argument`, `limit` and `actual` in `details` say what and by how much."""
 
     code = "LIMIT"
 
 
 class NotFound(TidegateError):
-    """Nothing live under that key at the session's own level."""
+    """Nothing live under that key at the session's own level; `details["visible_at"]`: where a lower one is visible."""
 
     code = "NOT_FOUND"
 
 
 class Refused(TidegateError):
-    """The policy says no; `rule` names the property of the policy."""
+    """The policy says no; `details["rule"]` names the property of the policy."""
 
     code = "REFUSED"
 

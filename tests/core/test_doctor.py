@@ -382,17 +382,17 @@ def test_l06_rows_of_an_unknown_level_are_found(made: Path, label: str) -> None:
     values = f"(99, 'memory', 'planted', '{label}', 1, 'x', '[]', 'agent', 'n', 1, 1, NULL, 1, 0, 1)"
     spoil(database(made), f"INSERT INTO records VALUES {values}")
     finding = only(made)
-    assert (finding.severity, finding.problem.startswith("1 rows have an unknown level")) == (Severity.ERROR, True)
+    assert (finding.severity, finding.problem.startswith("rows of an unknown level")) == (Severity.ERROR, True)
 
 
 def test_rows_of_an_unknown_kind_are_found(made: Path) -> None:
     spoil(database(made), "UPDATE versions SET kind = 'nothing'")
-    assert "1 rows have an unknown level or kind, so nobody can read them" in [problem for _, problem in told(made)]
+    assert "rows of an unknown level or kind, which nobody can read: 1" in [problem for _, problem in told(made)]
 
 
 def test_versions_that_belong_to_no_memory_are_found(made: Path) -> None:
     spoil(database(made), "UPDATE versions SET key = 'other'")
-    assert "1 earlier versions belong to no memory" in [problem for _, problem in told(made)]
+    assert "earlier versions that belong to no memory: 1" in [problem for _, problem in told(made)]
 
 
 @pytest.mark.parametrize("column", ["taint", "ceiling"])

@@ -125,9 +125,9 @@ def _fresh_schema(script: str) -> list[Row]:
 
 def _rows(db: Connection, where: str) -> Iterator[Finding]:
     if foreign := _count(db, _FOREIGN_ROWS, json.dumps(list(Kind))):
-        yield error(where, f"{foreign} rows have an unknown level or kind, so nobody can read them", _LOOK)
+        yield error(where, f"rows of an unknown level or kind, which nobody can read: {foreign}", _LOOK)
     if orphans := _count(db, _ORPHANS):
-        yield warning(where, f"{orphans} earlier versions belong to no memory", "purge them")
+        yield warning(where, f"earlier versions that belong to no memory: {orphans}", "purge them")
     if any(_count(db, query) for query in _TAGS):
         yield error(where, "the table of tags disagrees with the memories", _REPAIR, remedy=Remedy.TAGS)
 
@@ -143,7 +143,7 @@ def _index(db: Connection, where: str) -> Iterator[Finding]:
     if lacking or surplus:
         yield error(
             where,
-            f"its search index lacks {lacking} memories and has {surplus} too many",
+            f"memories that its search index lacks: {lacking}; that it has and should not: {surplus}",
             _REINDEX,
             remedy=Remedy.INDEX,
         )
