@@ -71,6 +71,7 @@ def test_a_server_that_cannot_be_asked_is_shown_as_unreachable(configured: Path,
         ("hostile", "echo", "unreachable"),
         ("b", None, "unreachable"),
     ]
+    assert all("cannot be started" in json.loads(line)["reason"] for line in ran.out.splitlines())
     ran = cli("tools", "list")
     assert ran.code == 1
     assert ran.err.startswith("hostile: asking it for its tools\nhostile: the server cannot be started")

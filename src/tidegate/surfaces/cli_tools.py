@@ -119,25 +119,27 @@ def _list(server: Server, pinned: Definitions) -> bool:
     from tidegate.gateway.pins import compare
 
     states: dict[str, str]
+    why: dict[str, str] = {}  # only where it did not answer
     try:
-        states, answered = {tool: str(pin) for tool, pin in compare(pinned, _look(server)).items()}, True
+        states = {tool: str(pin) for tool, pin in compare(pinned, _look(server)).items()}
     except Refused as refused:
         remark(refused.message)
-        states, answered = dict.fromkeys(pinned, _UNREACHABLE), False
+        states, why = dict.fromkeys(pinned, _UNREACHABLE), {"reason": refused.message}
     for tool, state in states.items():
-        row = {
+        row: dict[str, Any] = {
             "server": server.name,
             "tool": tool,
             "name": offered_name(server.name, tool),
             **_levels(server.classify(tool)),
             "pin": state,
+            **why,
         }
         levels = f"source {row['source'] or '-':<12}  sink {row['sink'] or '-':<12}"
         show(row, [f"{levels}  {state:<11}  {row['name']}"])
     if not states:
-        row = {"server": server.name, "tool": None, "pin": None if answered else _UNREACHABLE}
-        show(row, [f"{server.name}: {'has no tools' if answered else 'no tools are known'}"])
-    return answered
+        row = {"server": server.name, "tool": None, "pin": _UNREACHABLE if why else None, **why}
+        show(row, [f"{server.name}: {'no tools are known' if why else 'has no tools'}"])
+    return not why
 
 
 def _look(server: Server) -> Definitions:
