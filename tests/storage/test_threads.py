@@ -8,7 +8,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -214,6 +214,16 @@ def test_more_calls_than_views_wait_and_none_fails(home: Path, monkeypatch: pyte
     with opened(home) as store:
         together([lambda seed=seed: mixed(store, seed, 12) for seed in range(10)])  # type: ignore[misc]
     assert unsound(home) == []
+
+
+def test_what_is_kept_of_views_does_not_grow_with_the_agents(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "VIEWS_MAX", 2)
+    with closing(SqliteProvider(home)) as provider:
+        for number in (*range(5), 4, 0):
+            with provider.writable_view(f"agent-{number}", Level.PUBLIC):
+                pass
+        kept = [agent for agent, _ in provider._pool._idle]
+    assert kept == ["agent-4", "agent-0"]  # the least recently used went first
 
 
 def test_a_closed_store_says_so(home: Path) -> None:

@@ -181,7 +181,7 @@ class _Pool:
         self._open_view = open_view
         self._lock = threading.Condition()
         self._taken = 0
-        self._idle: OrderedDict[_Place, list[_Opened]] = OrderedDict()
+        self._idle: OrderedDict[_Place, list[_Opened]] = OrderedDict()  # no list is empty
         self._process = os.getpid()
         self._closed = False
 
@@ -192,7 +192,7 @@ class _Pool:
 
     def holds(self, place: _Place) -> bool:
         """Whether an open view of this place waits to be taken."""
-        return bool(self._idle.get(place))
+        return place in self._idle
 
     def take(self, place: _Place) -> _Opened:
         self.require_own_process()
@@ -201,8 +201,7 @@ class _Pool:
                 self._lock.wait()
             if self._closed:
                 raise StorageError("the store is closed")
-            idle = self._idle.get(place)
-            opened = idle.pop() if idle else None
+            opened = self._take_out(place, -1) if place in self._idle else None
             self._taken += 1
         try:
             if opened is not None and not opened.still_named():
@@ -242,8 +241,13 @@ class _Pool:
         self._idle.move_to_end(place)
         if sum(map(len, self._idle.values())) <= VIEWS_MAX:
             return None
-        oldest = next(place for place, idle in self._idle.items() if idle)
-        return self._idle[oldest].pop(0)
+        return self._take_out(next(iter(self._idle)), 0)
+
+    def _take_out(self, place: _Place, which: int) -> _Opened:
+        opened = self._idle[place].pop(which)
+        if not self._idle[place]:
+            del self._idle[place]
+        return opened
 
     def close(self) -> None:
         with self._lock:
