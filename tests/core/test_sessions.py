@@ -17,7 +17,7 @@ from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
 from tidegate.policy.rules import CHILD_DEPTH_MAX
 from tidegate.storage import inmemory
-from tidegate.storage.base import View
+from tidegate.storage.base import SessionRow, View
 from tidegate.storage.inmemory import InMemoryProvider
 
 
@@ -176,6 +176,22 @@ def test_p15_a_chain_of_children_ends_at_the_fourth(scene: Scene) -> None:
         session = scene.store.session(AGENT, f"child {number}", parent=session)
     with pytest.raises(Refused, match="depth"):
         scene.store.session(AGENT, "one more", parent=session)
+
+
+@pytest.mark.parametrize("parents", [{"a": "b", "b": "a"}, {"a": "a"}, {str(n): str(n + 1) for n in range(3000)}])
+def test_p17_sessions_that_hang_from_themselves_or_too_deep_have_ended(scene: Scene, parents: dict[str, str]) -> None:
+    control = scene.provider.control
+    with control.transaction():
+        for name, parent in parents.items():
+            control.insert(SessionRow(name, AGENT, name, Level.PUBLIC, Level.RESTRICTED, parent))
+        control.insert(SessionRow("3000", AGENT, "3000", Level.PUBLIC, Level.RESTRICTED, None))
+    first = next(iter(parents))
+    with pytest.raises(Refused, match="session ended"):
+        scene.store.resume(AGENT, first)
+    with pytest.raises(Refused, match="session ended"):
+        scene.store.sessions.reset(first)
+    living = [row.name for row in scene.store.sessions.list(AGENT) if not row.ended]
+    assert living == [str(number) for number in range(2996, 3001) if str(number) in parents or number == 3000]
 
 
 def test_p15_a_child_stays_under_its_own_ceiling_and_its_parents(scene: Scene) -> None:

@@ -14,7 +14,7 @@ from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.decision import Allow, Decision, Deny
 from tidegate.policy.hooks import CeilingChange, PreOutput, Scheduling, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
-from tidegate.policy.rules import UNKNOWN_SESSION, decide
+from tidegate.policy.rules import CHILD_DEPTH_MAX, UNKNOWN_SESSION, decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
 from tidegate.storage.base import ControlStore, SessionRow, StorageProvider, standing_of
 from tidegate.storage.inmemory import EphemeralControlStore
@@ -38,13 +38,13 @@ class Sessions:
 
     def read(self, session: str) -> SessionRow | None:
         """The session as it stands at this moment, ended or not; None when there is none with this id."""
-        row = self._ephemeral.read(session) or self._named.read(session)
-        return row if row is None or row.parent is None else self._under_parent(row, row.parent)
+        row = self._stored(session)
+        return row if row is None or row.parent is None else self._under_parents(row)
 
     def list(self, agent: str) -> list[SessionRow]:
         """The named sessions of an agent, ended ones too, by name. For the owner."""
         rows = self._named.sessions(check_agent(agent))
-        return [row if row.parent is None else self._under_parent(row, row.parent) for row in rows]
+        return [row if row.parent is None else self._under_parents(row) for row in rows]
 
     def find(self, agent: str, name: str) -> SessionRow:
         """The living session of this name. Raises: Refused when nobody made it, or when it has ended."""
@@ -278,12 +278,22 @@ class Sessions:
 
     # Checking
 
-    def _under_parent(self, row: SessionRow, parent: str) -> SessionRow:
-        """A child lives no longer than its parent (P7), and never under a higher ceiling (P15)."""
-        above = self.read(parent)
-        if above is None:
-            return replace(row, ended=True)
-        return replace(row, ended=row.ended or above.ended, ceiling=min(row.ceiling, above.ceiling))
+    def _stored(self, session: str) -> SessionRow | None:
+        """The row as it is stored, whatever its parents are."""
+        return self._ephemeral.read(session) or self._named.read(session)
+
+    def _under_parents(self, row: SessionRow) -> SessionRow:
+        """A child lives no longer than its parents (P7), and never under a higher ceiling than theirs (P15).
+
+        One that hangs deeper than any is opened, or from itself, has ended (P17).
+        """
+        ended, ceiling, parent = row.ended, row.ceiling, row.parent
+        for _ in range(CHILD_DEPTH_MAX):
+            above = self._stored(parent) if parent is not None else None
+            if above is None:
+                break
+            ended, ceiling, parent = ended or above.ended, min(ceiling, above.ceiling), above.parent
+        return replace(row, ended=ended or parent is not None, ceiling=ceiling)
 
     def living(self, session: str | None, what: str = "use") -> SessionRow:
         """The session as it stands at this moment. Raises: Refused (unknown, ended)."""
