@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,9 @@ from tidegate.domain import backup
 from tidegate.domain.audit import Entry
 from tidegate.domain.backup import DamagedBackupError, Part, Reader, Seal, Session, Summary, Version
 from tidegate.domain.jsonlines import to_line
+from tidegate.domain.limits import Limits
 from tidegate.domain.record import Kind, Record
+from tidegate.domain.restorable import ANY_LENGTH
 from tidegate.domain.text import analyse
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
@@ -40,8 +42,9 @@ class BackedUp:
 class Backup:
     """Backup and restore of one agent. For the owner, never for the model."""
 
-    def __init__(self, door: Door, progress: Callable[[str, int], object]) -> None:
+    def __init__(self, door: Door, limits: Limits, progress: Callable[[str, int], object]) -> None:
         self._door = door
+        self._limits = limits
         self._provider = door.provider
         self._agent = door.agent
         self._progress = progress
@@ -59,17 +62,23 @@ class Backup:
         return BackedUp(agent=self._agent, **counts)
 
     def restore(self, path: Path, *, dry_run: bool) -> BackedUp:
-        """Restores a backup that holds in every part into an agent that is empty; all of it or nothing."""
-        summary = self._inspect(path)
+        """Restores a backup that holds in every part into an agent that is empty; all of it or nothing.
+
+        The sessions come last: so a restore that was cut off can be seen to be, and given again goes on.
+        """
+        sessions: list[Session] = []
+        summary = self._inspect(path, self._limits, sessions.append)
         if summary.agent != self._agent:
             raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
         with self._provider.view(self._agent, Level.RESTRICTED) as view:
             unfinished = [each for each in view.visible if not _is_restored(each, summary.heads[each.level])]
-        if not unfinished:
+        missing = [session for session in sessions if self._is_missing(session)]
+        if not (unfinished or missing):
             raise Refused("agent: holds what is in this backup already", rule="P10")
         if not dry_run:
-            self._restore_sessions(path)
-            self._restore_levels(path, summary.heads)
+            if unfinished:
+                self._restore_levels(path, summary.heads)
+            self._restore_sessions(missing)
         return BackedUp(agent=self._agent, **summary.counts())
 
     def _write_sessions(self, write: _Writer, counts: dict[str, int]) -> None:
@@ -96,16 +105,16 @@ class Backup:
 
     def _read_back(self, new: Path, counts: Mapping[str, int]) -> None:
         try:
-            read = self._inspect(new).counts()
+            read = self._inspect(new, ANY_LENGTH, lambda _: None).counts()
         except InvalidArgument as damage:
             raise StorageError(f"{damage.message}; no backup was made; run `tidegate doctor`") from None
         if read != counts:
             raise StorageError("the backup does not hold what was written; none was made")
 
-    def _inspect(self, path: Path) -> Summary:
-        """What a backup holds, once all of it is checked. Raises: InvalidArgument."""
-        reader = self._reader(path)
-        parts = _Parts(_checked(reader), self._progress)
+    def _inspect(self, path: Path, limits: Limits, meet: Callable[[Session], object]) -> Summary:
+        """What a backup holds, once all of it is checked. meet: each of its sessions. Raises: InvalidArgument."""
+        reader = self._reader(path, limits)
+        parts = _Parts(_checked(reader), meet, self._progress)
         for level in parts.levels():
             verdict = verify(_Section(level, parts), self._provider.audit_secret, ())
             if not verdict.holds:  # P9: what its digest cannot prove
@@ -118,29 +127,33 @@ class Backup:
         with gzip.GzipFile("", "wb", _PACK_LEVEL, file, mtime=0) as packed:
             yield _Writer(packed, self._provider.audit_secret)
 
-    def _reader(self, path: Path) -> Reader:
-        return Reader(_unpacked(path), self._provider.audit_secret)
+    def _reader(self, path: Path, limits: Limits) -> Reader:
+        return Reader(_unpacked(path), self._provider.audit_secret, limits)
 
-    def _restore_sessions(self, path: Path) -> None:
+    def _is_missing(self, session: Session) -> bool:
+        """Whether a session must still be restored. Raises: InvalidArgument when its id is another agent's (P6)."""
+        present = self._provider.control.read(session.id)
+        if present is None:
+            return self._provider.control.find(self._agent, session.name) is None
+        if present.agent != self._agent:  # an id proves nothing
+            raise InvalidArgument("file: a session in it is another agent's", argument="file")
+        # It outlived the files: it stays as it is, unless it would stand lower than it stood.
+        return not present.ended and (session.ended or not session.taint.can_flow_to(present.taint))
+
+    def _restore_sessions(self, sessions: Sequence[Session]) -> None:
         """P7, P10: as ended ones. What their clients have read since the backup was made, nobody knows any more."""
-        sessions = [part for part in _checked(self._reader(path)) if isinstance(part, Session)]
-        if sessions:
-            with self._provider.control.transaction():
-                for session in sessions:
-                    self._restore_session(session)
-
-    def _restore_session(self, session: Session) -> None:
+        if not sessions:
+            return
         control = self._provider.control
-        present = control.read(session.id)
-        if present is not None and present.agent != self._agent:  # P6: an id proves nothing
-            raise InvalidArgument("file: a session in it is another agent's; nothing was restored", argument="file")
-        if present is not None:  # it outlived the files: it stays as it is, unless it would stand lower than it stood
-            if not present.ended and (session.ended or not session.taint.can_flow_to(present.taint)):
-                control.end(session.id)
-        elif control.find(self._agent, session.name) is None:
-            row = SessionRow(session.id, self._agent, session.name, session.taint, session.ceiling, session.parent)
-            control.insert(row)
-            control.end(row.id)
+        try:
+            with control.transaction():
+                for session in filter(self._is_missing, sessions):
+                    if control.read(session.id) is None:
+                        levels = (session.taint, session.ceiling)
+                        control.insert(SessionRow(session.id, self._agent, session.name, *levels, session.parent))
+                    control.end(session.id)
+        except StorageError:
+            raise StorageError("all is restored but the sessions; give the same command again") from None
 
     def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
         with self._provider.writable_view(self._agent, Level.PUBLIC):
@@ -155,7 +168,7 @@ class Backup:
             self._fill(path, targets, heads)
 
     def _fill(self, path: Path, targets: Mapping[Level, Archive], heads: Mapping[Level, Entry | None]) -> None:
-        reader, target = self._reader(path), None
+        reader, target = self._reader(path, self._limits), None
         for number, part in enumerate(_checked(reader), 1):
             if isinstance(part, Level):
                 target = targets.get(part)
@@ -169,8 +182,11 @@ class Backup:
 class _Parts:
     """The parts of a backup, one after the other, level by level."""
 
-    def __init__(self, parts: Iterator[Part], progress: Callable[[str, int], object]) -> None:
+    def __init__(
+        self, parts: Iterator[Part], meet: Callable[[Session], object], progress: Callable[[str, int], object]
+    ) -> None:
         self._parts = parts
+        self._meet = meet
         self._progress = progress
         self._number = 0
         self._next = self._take()
@@ -179,6 +195,8 @@ class _Parts:
         """Each level, before what is in it. What was not read of the level before is passed over."""
         while self._next is not None:
             part, self._next = self._next, self._take()
+            if isinstance(part, Session):
+                self._meet(part)
             if isinstance(part, Level):
                 yield part
 

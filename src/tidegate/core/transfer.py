@@ -118,7 +118,7 @@ class Transfer:
         It has the level of the highest thing in it (P11). It was read back before it took its name.
         Raises: InvalidArgument (path), NotFound (nothing is kept for the agent), StorageError.
         """
-        return Backup(self._door, progress).write(files.named(path))
+        return Backup(self._door, self._limits, progress).write(files.named(path))
 
     def restore_backup(
         self, path: str | Path, *, dry_run: bool = False, progress: Callable[[str, int], object] = _unheard
@@ -128,7 +128,7 @@ class Transfer:
         dry_run: only check the backup and the agent. Raises: InvalidArgument (the file: not there, damaged, another
         agent's), Refused (the agent is not empty), StorageError; then nothing was changed.
         """
-        return Backup(self._door, progress).restore(files.named(path), dry_run=dry_run)
+        return Backup(self._door, self._limits, progress).restore(files.named(path), dry_run=dry_run)
 
     def _check(self, record: Record, level: Level) -> None:
         """P1, once more, for each record that leaves. Raises: Refused."""

@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tidegate.domain.arguments import check_key
 from tidegate.domain.audit import Action, Entry, Event
 from tidegate.domain.jsonlines import NotJsonError, read_object
+from tidegate.domain.limits import Limits
 from tidegate.domain.moment import NotATimeError, read_time, write_time
 from tidegate.domain.record import Kind, Origin, Record
+from tidegate.domain.restorable import COUNT_MAX, check_parents, check_record, check_time
+from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.policy.levels import Level, read_label
 
 FORMAT = "tidegate-backup"
@@ -120,14 +124,18 @@ class Seal:
 
 
 class Reader:
-    """Reads the lines of a backup, and believes none of them: form, order, counts and digest are checked here.
+    """Reads the lines of a backup, and believes none of them: form, order, counts and digest are checked here, and that
+    each part is one that can have been stored. limits: of memories and names.
 
     Iterate to the end: only then is the last of it checked. That the chains hold, and tell of the versions, is for
     `verify` to say, since whoever changes the file can make a digest without a key anew. Raises: DamagedBackupError.
     """
 
-    def __init__(self, lines: Iterable[bytes], secret: bytes | None) -> None:
+    def __init__(self, lines: Iterable[bytes], secret: bytes | None, limits: Limits) -> None:
         self.summary = Summary()
+        self._limits = limits
+        self._parents: dict[str, str | None] = {}
+        self._names: set[str] = set()
         self._lines = lines
         self._seal = Seal(secret)
         self._level: Level | None = None
@@ -141,7 +149,9 @@ class Reader:
             try:
                 value = read_object(line.decode())
                 part = self._part(number, value)
-            except (NotJsonError, NotATimeError, UnicodeDecodeError, KeyError, TypeError, ValueError):
+            except (InvalidArgument, LimitExceeded) as error:
+                raise DamagedBackupError(f"line {number}: {error.message}") from None
+            except (NotJsonError, NotATimeError, UnicodeError, KeyError, TypeError, ValueError, StorageError):
                 raise DamagedBackupError(f"line {number} is not one of a backup") from None
             ended = "end" in value
             self._seal.update(line)
@@ -157,8 +167,7 @@ class Reader:
         if "level" in value:
             return self._enter(_level(value["level"]))
         if "session" in value and self._level is None:
-            self.summary.sessions += 1
-            return _session(value["session"])
+            return self._session(value["session"])
         if self._level is None:
             raise DamagedBackupError("its levels are not in order")
         return self._entry(value["entry"]) if "entry" in value else self._version(value, self._level)
@@ -170,12 +179,29 @@ class Reader:
             raise DamagedBackupError("it was written by a newer version of Tidegate")
         self.summary.agent = _text(value["agent"])
 
+    def _session(self, fields: Mapping[str, Any]) -> Session:
+        session = _session(fields, self._limits)
+        if session.id in self._parents or session.name in self._names:
+            raise DamagedBackupError("a session stands in it twice")
+        self._parents[session.id] = session.parent
+        self._names.add(session.name)
+        self.summary.sessions += 1
+        return session
+
     def _enter(self, level: Level) -> Level:
+        if self._level is None:
+            self._check_parents()
         if level != len(self.summary.heads):
             raise DamagedBackupError("its levels are not in order")
         self._level, self._last = level, None
         self.summary.heads[level] = None
         return level
+
+    def _check_parents(self) -> None:
+        try:
+            check_parents(self._parents)
+        except ValueError:
+            raise DamagedBackupError("a session in it hangs from itself, or too deep") from None
 
     def _entry(self, fields: Mapping[str, Any]) -> Entry:
         level = self._level
@@ -188,6 +214,7 @@ class Reader:
 
     def _version(self, value: Mapping[str, Any], level: Level) -> Version:
         version = Version(_record(value["record"], self.summary.agent, level), value["newest"] is True)
+        check_record(version.record, self._limits)
         if self._last is not None and not _follows(version, self._last):
             raise DamagedBackupError(f"the records of {level} are not in order")
         self._last = version
@@ -211,13 +238,16 @@ def _follows(version: Version, last: Version) -> bool:
     return key > last_key or (key == last_key and number > last_number and not last.newest)
 
 
-def _session(fields: Mapping[str, Any]) -> Session:
+def _session(fields: Mapping[str, Any], limits: Limits) -> Session:
+    parent, taint, ceiling = fields["parent"], _level(fields["taint"]), _level(fields["ceiling"])
+    if not taint.can_flow_to(ceiling):
+        raise ValueError
     return Session(
-        id=_text(fields["id"]),
-        name=_text(fields["name"]),
-        taint=_level(fields["taint"]),
-        ceiling=_level(fields["ceiling"]),
-        parent=None if fields["parent"] is None else _text(fields["parent"]),
+        id=check_key(fields["id"], Limits(), "session"),
+        name=check_key(fields["name"], limits, "name"),
+        taint=taint,
+        ceiling=ceiling,
+        parent=None if parent is None else check_key(parent, Limits(), "parent"),
         ended=fields["ended"] is not False,
     )
 
@@ -225,6 +255,7 @@ def _session(fields: Mapping[str, Any]) -> Session:
 def _entry(fields: Mapping[str, Any]) -> Entry:
     texts = {name: _text(fields[name]) for name in ("session", "detail", "commitment")}
     event = Event(at=read_time(fields["at"]), action=Action(fields["action"]), **texts)
+    check_time(event.at)
     return Entry(_count(fields["sequence"]), event, _text(fields["previous"]), _text(fields["hash"]))
 
 
@@ -234,7 +265,7 @@ def _record(fields: Mapping[str, Any], agent: str, level: Level) -> Record:
         kind=Kind(fields["kind"]),
         key=_text(fields["key"]),
         content=_text(fields["content"]),
-        tags=tuple(map(_text, fields["tags"])),
+        tags=tuple(map(_text, _list(fields["tags"]))),
         origin=Origin(fields["origin"]),
         version=_count(fields["version"]),
         nonce=_text(fields["nonce"]),
@@ -249,11 +280,18 @@ def _record(fields: Mapping[str, Any], agent: str, level: Level) -> Record:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
+    value.encode()  # half of a surrogate pair is no text that could be stored
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError
     return value
 
 
 def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= COUNT_MAX:
         raise TypeError
     return value
 
