@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
+
 from tidegate.domain.foreign import Found, Source, Unread
 from tidegate.domain.foreign_chat import (
     has_dates,
@@ -90,6 +94,56 @@ def test_each_section_of_claudes_summary_is_a_memory_named_after_its_heading() -
         Unread("memory, file 2", "is not a file of a kind that is known"),
         Unread("memory, file 3", "is not a file of a kind that is known"),
     ]
+
+
+def test_sections_with_one_heading_have_keys_of_their_own() -> None:
+    found = list(read_sections("# h\nx\n" * 4, "k", "memory"))
+    assert [each.key for each in found] == ["k-h", "k-h+", "k-h+3", "k-h+4"]
+
+
+@pytest.mark.parametrize(
+    ("line", "heading"),
+    [
+        ("## Work ##", "Work"),
+        ("# C#", "C"),
+        ("# C # #", "C #"),
+        ("# #", "#"),
+        ("#\tWork", "Work"),
+        ("  # *Work*  ", "Work"),
+        ("####### Work", None),
+        ("#", None),
+        ("**Work:**", "Work"),
+        ("__Work__:", "Work"),
+        ("**Work** x", None),
+    ],
+)
+def test_what_is_a_heading(line: str, heading: str | None) -> None:
+    (found,) = read_entries(f"{line}\n- x", Source.CHATGPT) if heading else read_entries(line, Source.CHATGPT)
+    assert found.tags == ([heading] if heading else [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# a" + " " * 2**20 + "b",
+        "#" * 2**20,
+        "# " + "# " * 2**20 + "x",
+        "**" + " :" * 2**20,
+        "[2024-01-01]" + " " * 2**20,
+    ],
+)
+def test_no_line_takes_longer_than_it_is_long(text: str) -> None:
+    start = time.process_time()
+    has_headings(text)
+    has_dates(text)
+    list(read_entries(text, Source.CLAUDE))
+    assert time.process_time() - start < 5
+
+
+def test_many_equal_headings_take_no_longer_than_others() -> None:
+    start = time.process_time()
+    assert sum(1 for _ in read_sections("# h\nx\n" * 50_000, "k", "memory")) == 50_000
+    assert time.process_time() - start < 10
 
 
 def test_several_accounts_are_told_apart_by_place_and_what_is_none_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -31,6 +32,18 @@ def test_what_read_graph_answers_reads_the_same() -> None:
     assert found == Found(
         place="entity 1", key="Ada", content="likes tea\nwrites programs\nAda works at Acme", tags=["person"]
     )
+
+
+def test_an_observation_that_is_known_is_not_added_again_however_many_there_are() -> None:
+    (twice,) = read_lines(lines({**ADA, "observations": ["a", "a"]}, {**ADA, "observations": ["a", "b"]}))
+    assert isinstance(twice, Found)
+    assert twice.content == "a\na\nb"
+    start = time.process_time()
+    many = [{**ADA, "observations": [f"{place} {number}" for number in range(50_000)]} for place in "ab"]
+    (found,) = read_lines(lines(*many))
+    assert isinstance(found, Found)
+    assert str(found.content).count("\n") == 99_999
+    assert time.process_time() - start < 10
 
 
 def test_an_entity_without_observations_still_has_a_content() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tidegate.domain.foreign import NO_LABEL, Found
@@ -70,6 +72,29 @@ def test_front_matter_with_other_fields_stays_in_the_content() -> None:
 def test_what_is_not_plainly_front_matter_is_content(text: str) -> None:
     found = note(text)
     assert (found.content, found.tags) == (text, [])
+
+
+@pytest.mark.parametrize("line", ["a: x{}y", "a{}: x", "tags:\n- x{}y", "tags:\n{}- x", "a:{}\n-{}", "{}"])
+def test_no_line_of_front_matter_takes_longer_than_it_is_long(line: str) -> None:
+    start = time.process_time()
+    note("---\n" + line.replace("{}", " " * 2**20) + "\n---\nx")
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("front", "tags"),
+    [
+        ("tags:\n- a\n  -  b ", ["a", "b"]),
+        ("tags : [a, 'b']", ["a", "b"]),
+        ("Tags:\ta", ["a"]),
+        ("tags:a", []),
+        ("tags:\n-a", []),
+        ("tags:\n-", []),
+        ("a b: c", []),
+    ],
+)
+def test_what_is_a_field_and_what_is_an_item_of_its_list(front: str, tags: list[str]) -> None:
+    assert note(f"---\n{front}\n---\nx").tags == tags
 
 
 def test_a_note_of_front_matter_alone_keeps_it() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.domain.foreign import Found, Source, Unread, first_of, key_for, slug
 
-_HEADING = re.compile(r"#{1,6}\s+(?P<marks>.+?)\s*#*|\*\*(?P<stars>[^*]+?):?\*\*:?|__(?P<lines>[^_]+?):?__:?")
+_MARKED = re.compile(r"#{1,6}\s")
+_BOLD = re.compile(r"\*\*(?P<stars>[^*]+?):?\*\*:?|__(?P<lines>[^_]+?):?__:?")
 _BULLET = re.compile(r"(?:[-*+\u2022\u2013]|\d{1,4}[.)])\s+")
 # Both services are asked for `[date saved, if available] - memory`; any other bracket is part of the memory.
 _DATED = re.compile(
@@ -16,6 +18,7 @@ _DATED = re.compile(
     r"\s*(?:[-:\u2013\u2014]\s*)?(?P<text>.+)",
     re.DOTALL,
 )
+_REPEATED = {1: "", 2: "+"}
 _FENCE = re.compile(r"(```|~~~)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 
@@ -55,15 +58,14 @@ def read_entries(text: str, source: Source) -> Iterator[Found]:
 
 def read_sections(text: str, key: str, place: str, tags: Iterable[str] = ()) -> Iterator[Found]:
     """The memories of a text in sections: one a section, named after its heading."""
-    used: set[str] = set()
+    used: Counter[str] = Counter()
     for section in _sections(text):
         content = "\n".join(line for _, line in section.lines).strip()
-        name = "-".join(part for part in (key, slug(section.heading)) if part)
-        while name in used:
-            name += "+"
         if content:
-            used.add(name)
-            yield Found(place=f"{place}, line {section.number}", key=name, content=content, tags=list(tags))
+            name = "-".join(part for part in (key, slug(section.heading)) if part)
+            used[name] += 1
+            unique = f"{name}{_REPEATED.get(used[name], f'+{used[name]}')}"  # no slug has a plus in it
+            yield Found(place=f"{place}, line {section.number}", key=unique, content=content, tags=list(tags))
 
 
 def has_headings(text: str) -> bool:
@@ -128,12 +130,21 @@ class _Section:
 def _sections(text: str) -> list[_Section]:
     sections = [_Section(1)]
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
-        match = _HEADING.fullmatch(line.strip())
-        if match:
-            sections.append(_Section(number, (match["marks"] or match["stars"] or match["lines"]).strip("*_ ")))
+        heading = _heading(line.strip())
+        if heading is not None:
+            sections.append(_Section(number, heading.strip("*_ ")))
         elif not _FENCE.match(line):
             sections[-1].lines.append((number, line))
     return sections
+
+
+def _heading(line: str) -> str | None:
+    """What a line says as a heading; None for one that is none. In linear time, whatever the line."""
+    if _MARKED.match(line):
+        text = line.lstrip("#").strip()
+        return text.rstrip("#").rstrip() or text
+    match = _BOLD.fullmatch(line)
+    return match and (match["stars"] or match["lines"])
 
 
 def _entries(section: _Section) -> Iterator[tuple[int, str]]:

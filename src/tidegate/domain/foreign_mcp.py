@@ -19,6 +19,7 @@ class _Node:
     place: str
     kind: str | None = None
     observations: list[str] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
     relations: list[str] = field(default_factory=list)
 
 
@@ -52,7 +53,8 @@ def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Un
     if isinstance(item, dict) and kind == "entity" and _is_entity(item):
         node = nodes.setdefault(item["name"], _Node(place))
         node.kind = item["entityType"]
-        node.observations += [text for text in item["observations"] if text not in node.observations]
+        node.observations += [text for text in item["observations"] if text not in node.known]
+        node.known.update(item["observations"])
     elif isinstance(item, dict) and kind == "relation" and all(isinstance(item.get(n), str) for n in _RELATION_FIELDS):
         start, end, relation = (item[name] for name in _RELATION_FIELDS)
         nodes.setdefault(start, _Node(place)).relations.append(f"{start} {relation} {end}")

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from tidegate.domain.foreign import NO_LABEL, Found
 
 SUFFIXES = (".md", ".markdown")
-_FIELD = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<value>.*?))?\s*")
-_ITEM = re.compile(r"\s*-\s+(?P<value>.*?)\s*")
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
 _TAGS = ("tags", "tag")
 _CREATED = ("created_at", "created", "date")
 _UPDATED = ("updated_at", "updated", "modified")
@@ -62,16 +61,29 @@ def _fields(lines: list[str]) -> dict[str, object] | None:
     fields: dict[str, object] = {}
     items: list[str] | None = None
     for line in (line.rstrip() for line in lines):
-        field, item = _FIELD.fullmatch(line), _ITEM.fullmatch(line)
-        if item and items is not None:
-            items.append(_plain(item["value"]))
-        elif field and field["name"].lower() not in fields:
-            name, value = field["name"].lower(), field["value"] or ""
+        field, item = _field(line), _item(line)
+        if item is not None and items is not None:
+            items.append(_plain(item))
+        elif field is not None and field[0] not in fields:
+            name, value = field
             items = [] if not value else None
             fields[name] = _value(name, value) if items is None else items
         elif line and not line.startswith("#"):
             return None
     return fields
+
+
+def _field(line: str) -> tuple[str, str] | None:
+    """The name and the value of a line of front matter."""
+    name, colon, value = line.partition(":")
+    plain = colon and _NAME.fullmatch(name.rstrip()) and (not value or value[0].isspace())
+    return (name.rstrip().lower(), value.strip()) if plain else None
+
+
+def _item(line: str) -> str | None:
+    """What stands after the dash of a list in front matter."""
+    text = line.lstrip()
+    return text[1:].strip() if text.startswith("-") and text[1:2].isspace() else None
 
 
 def _value(name: str, value: str) -> object:
