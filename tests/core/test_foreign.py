@@ -336,6 +336,31 @@ def test_p6_of_several_agents_one_must_be_chosen(opening: Open) -> None:
     assert scene.take(path, source_agent="c").counts == (0, 0, 0, 0, 0)
 
 
+def test_rows_that_are_not_utf_8_are_refused_and_the_others_imported(scene: Scene) -> None:
+    path = store(scene.folder / "t.db", row("PUBLIC", "a", "low"), row("PUBLIC", "c", "low"))
+    connection = apsw.Connection(str(path))
+    connection.execute("INSERT INTO kv VALUES ('memory:main:PUBLIC:b', CAST(x'ff' AS TEXT))")
+    connection.execute("INSERT INTO kv VALUES (CAST(x'6d656d6f72793aff' AS TEXT), '{}')")
+    connection.close()
+    taken = scene.take(path)
+    assert taken.said == ["refused: row 2: is not UTF-8", "refused: row 4: is not UTF-8"]
+    assert taken.counts == (2, 0, 0, 0, 2)
+
+
+def test_many_agents_of_a_file_do_not_make_a_long_message(tmp_path: Path) -> None:
+    path = store(tmp_path / "t.db", *(row("PUBLIC", "k", "x", f"{number:05}{'a' * 1000}") for number in range(1000)))
+    with pytest.raises(InvalidArgument, match=r"00009a+, and 990 more$") as caught:
+        open_source(path)
+    assert len(str(caught.value)) < 1000
+
+
+def test_mem0_entries_with_odd_categories_are_refused_alone(scene: Scene) -> None:
+    odd = {"id": "m2", "memory": "x", "category_ids": [{}]}
+    taken = scene.take(scene.file(json.dumps([{"id": "m1", "memory": "x"}, odd]), "m.json"), source=Source.MEM0)
+    assert taken.said == ["refused: entry 2: tags: must be a string"]
+    assert taken.counts == (1, 0, 0, 0, 1)
+
+
 def test_a_database_of_another_kind_is_refused(tmp_path: Path, put: Any) -> None:
     with pytest.raises(InvalidArgument, match="holds no table of keys and values"):
         open_source(store(tmp_path / "other.db", table="items"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tidegate.domain.exported import Line
 from tidegate.domain.foreign import Found, Unread
 from tidegate.domain.foreign_mem0 import read_document, read_lines
@@ -42,6 +44,14 @@ def test_openmemory_lines_read_the_same() -> None:
         Found(place="line 1", key="mem0-m1", content="likes tea", tags=["food"]),
         Unread("line 2", "not JSON (column 1)"),
     ]
+
+
+@pytest.mark.parametrize("odd", [{"a": 1}, [1], 5, None])
+def test_a_category_that_is_no_text_is_left_for_the_import_to_refuse(odd: object) -> None:
+    (found,) = read_document({"results": [{**ENTRY, "category_ids": ["c1", odd]}], "categories": []})
+    assert isinstance(found, Found)
+    assert isinstance(found.tags, list)
+    assert odd in found.tags
 
 
 def test_what_was_deleted_at_the_source_stays_so() -> None:

@@ -28,6 +28,13 @@ def rows(**changes: Any) -> list[tuple[str, object]]:
     return [(KEY, json.dumps({**VALUE, **changes}))]
 
 
+def test_a_row_that_is_no_text_is_refused_by_its_number() -> None:
+    assert agents([None, *rows()]) == ["main"]
+    found = list(read_rows([None, *rows()], "main"))
+    assert found[0] == Unread("row 1", "is not UTF-8")
+    assert isinstance(found[1], Found)
+
+
 def test_a_row_is_a_memory_with_its_label_and_times() -> None:
     assert list(read_rows(rows(), "main")) == [
         Found(

@@ -21,6 +21,7 @@ _SQLITE = b"SQLite format 3\0"
 _UNPACK = "unpack it, and import the file of memories in it; a backup goes back by `tidegate restore-backup`"
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _FIRST, _END = "memory:", "memory;"  # ';' is the character after ':'
+_NAMES_MAX, _NAME_CHARS_MAX = 10, 64  # in a message
 _LINES = {Source.TIDEGATE: read_export, Source.MCP: foreign_mcp.read_lines, Source.MEM0: foreign_mem0.read_lines}
 
 
@@ -58,9 +59,15 @@ def _triggerfish(path: Path, agent: str | None) -> Read:
     from tidegate.storage.sqlite_foreign import read_pairs  # the engine is loaded when it is needed
 
     there = foreign_triggerfish.agents(read_pairs(path, _FIRST, _END))
-    _require(agent is not None or len(there) < 2, f"holds memories of several agents; choose one: {', '.join(there)}")
+    _require(agent is not None or len(there) < 2, f"holds memories of several agents; choose one: {_some(there)}")
     chosen = agent if agent is not None else "".join(there)
     return lambda: foreign_triggerfish.read_rows(read_pairs(path, _FIRST, _END), chosen)
+
+
+def _some(names: list[str]) -> str:
+    """The first of many names, and how many more there are."""
+    shown = ", ".join(name[:_NAME_CHARS_MAX] for name in names[:_NAMES_MAX])
+    return shown if len(names) <= _NAMES_MAX else f"{shown}, and {len(names) - _NAMES_MAX} more"
 
 
 class _Text:

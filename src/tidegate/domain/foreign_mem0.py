@@ -51,5 +51,5 @@ def _memory(place: str, item: object, names: Mapping[object, object]) -> Found |
 def _tags(item: Mapping[str, Any], names: Mapping[object, object]) -> list[object]:
     categories, ids = item.get("categories"), item.get("category_ids")
     tags = list(categories) if isinstance(categories, list) else []
-    tags += [names.get(each, each) for each in ids] if isinstance(ids, list) else []
+    tags += [names.get(each, each) if isinstance(each, str) else each for each in ids] if isinstance(ids, list) else []
     return tags if item.get("state") in (None, "active") else [*tags, item["state"]]

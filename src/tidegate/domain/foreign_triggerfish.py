@@ -11,14 +11,22 @@ from tidegate.domain.jsonlines import NotJsonError, read_object
 _PARTS = ("agentId", "classification", "key")
 
 
-def agents(rows: Iterable[tuple[str, object]]) -> list[str]:
+Row = tuple[str, object] | None
+"""A key and its value; None for a row that is no text."""
+
+
+def agents(rows: Iterable[Row]) -> list[str]:
     """Whose memories the rows are, by name."""
-    return sorted({key.split(":", 3)[1] for key, _ in rows if key.count(":") >= 3})
+    return sorted({row[0].split(":", 3)[1] for row in rows if row is not None and row[0].count(":") >= 3})
 
 
-def read_rows(rows: Iterable[tuple[str, object]], agent: str) -> Iterator[Found | Unread]:
+def read_rows(rows: Iterable[Row], agent: str) -> Iterator[Found | Unread]:
     """The memories of one agent of that store."""
-    for number, (key, value) in enumerate(rows, 1):
+    for number, row in enumerate(rows, 1):
+        if row is None:
+            yield Unread(f"row {number}", "is not UTF-8")
+            continue
+        key, value = row
         parts = key.split(":", 3)
         if len(parts) < 4:
             yield Unread(f"row {number}", "its key is not one of a memory")
