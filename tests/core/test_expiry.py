@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -46,6 +46,21 @@ def test_a_memory_lives_to_the_moment_before_it_expires(scene: Scene) -> None:
     assert scene.content("k") == "text"
     scene.wait(1)
     assert scene.content("k") is None
+
+
+@pytest.mark.parametrize(
+    ("age", "now"),
+    [(timedelta(weeks=999_999), NOW), (timedelta.max, NOW), (timedelta(days=30), NOW.replace(year=9999, month=12))],
+)
+def test_what_would_expire_after_the_last_of_all_times_never_does(opening: Open, age: timedelta, now: datetime) -> None:
+    scene = opening(expiry=Expiry(levels={PUBLIC: age}), now=now)
+    scene.save("k", "apples")
+    scene.save("k", "pears")
+    for level in Level:
+        assert scene.content("k", level) == "pears"
+        assert listed(scene, level) == found(scene, "pears", level) == ["k"]
+    scene.wait(DAY)
+    assert scene.content("k") == "pears"
 
 
 def test_what_has_expired_is_in_no_get_list_or_search(scene: Scene) -> None:

@@ -24,12 +24,18 @@ class Expiry:
         return bool(self.tags or self.levels)
 
     def expires_at(self, record: Record) -> datetime | None:
-        """When a memory expires, counted from its last save; None when it never does. It only looks at live ones."""
+        """When a memory expires, counted from its last save; None when it never does, or after the last of all times.
+
+        It only looks at live ones.
+        """
         if not record.live or record.kind is not Kind.MEMORY:
             return None
         ttls = [self.tags[tag] for tag in record.tags if tag in self.tags]
         ttls += [self.levels[record.level]] if record.level in self.levels else []
-        return record.updated_at + min(ttls) if ttls else None
+        try:
+            return record.updated_at + min(ttls) if ttls else None
+        except OverflowError:
+            return None
 
     def seen_at(self, record: Record, now: datetime) -> Record:
         """The record as it is at a time: once it has expired it is as if it had been deleted at that moment."""
