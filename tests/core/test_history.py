@@ -12,7 +12,7 @@ from tidegate.domain.audit import Action
 from tidegate.domain.expiry import Expiry
 from tidegate.domain.record import Origin
 from tidegate.domain.version import State
-from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, StorageError
+from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
@@ -152,9 +152,23 @@ def test_restore_says_when_there_is_nothing_to_restore(scene: Scene) -> None:
 def test_restore_in_a_session_is_entered_as_that_sessions(scene: Scene) -> None:
     scene.save("k", "one")
     scene.delete("k")
-    scene.store.owner(AGENT).restore("k", PUBLIC, session="its-id")
+    session = scene.store.session(AGENT).id
+    scene.store.owner(AGENT).restore("k", PUBLIC, session=session)
     (line,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.RESTORE]))
-    assert line.entry.event.session == "its-id"
+    assert line.entry.event.session == session
+
+
+def test_p4_p13_nothing_is_restored_in_a_session_that_ended_or_stands_elsewhere(scene: Scene) -> None:
+    scene.save("k", "one")
+    scene.delete("k")
+    raised, ended = scene.store.session(AGENT, level=INTERNAL), scene.store.session(AGENT, "main")
+    scene.store.sessions.reset(ended.id)
+    for session, reason in ((raised, "raised meanwhile"), (ended, "session ended")):
+        with pytest.raises(Refused, match=reason):
+            scene.store.owner(AGENT).restore("k", PUBLIC, session=session.id)
+    assert scene.content("k") is None
+    assert details(scene, PUBLIC, Action.REFUSE) == ["restore P7"]
+    assert details(scene, INTERNAL, Action.REFUSE) == ["restore P4"]
 
 
 def test_what_has_expired_shows_so_and_can_be_restored(opening: Open) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tracemalloc
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from tests.core.transfer_scene import AGENT, NOW, Open, Scene
 
 from tidegate.core import transfer as transfer_module
+from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
 from tidegate.domain.expiry import Expiry
 from tidegate.domain.foreign import Source
@@ -182,16 +184,57 @@ def test_a_memory_saved_later_here_stays_unless_the_owner_says_otherwise(scene: 
 
 def test_an_update_is_a_new_version_with_its_entry(scene: Scene) -> None:
     scene.save("k", "mine")
+    session = scene.store.session(AGENT).id
     scene.wait(60)
     path = scene.lines(line(content="theirs", created_at="2020-01-01", updated_at="2026-03-01T12:00:30Z"))
-    scene.store.transfer(AGENT).import_from(path, Level.PUBLIC, session="the owner's")
+    scene.store.transfer(AGENT).import_from(path, Level.PUBLIC, session=session)
     found = memory(scene)
     assert (found.version, found.created_at, found.updated_at) == (2, NOW, NOW + timedelta(seconds=30))
     with scene.provider.view(AGENT, Level.PUBLIC) as view:
         head = view.visible[0].last_entry()
     assert head is not None
     assert (head.event.action, head.event.detail, head.event.at) == (Action.IMPORT, "version 2 updated", scene.now)
-    assert head.event.session == "the owner's"
+    assert head.event.session == session
+
+
+@pytest.mark.parametrize("when", ["checked", "imported"])
+def test_p4_nothing_is_imported_in_a_session_that_was_raised_meanwhile(scene: Scene, when: str) -> None:
+    session = scene.store.session(AGENT, "main")
+    with pytest.raises(Refused, match="was raised meanwhile") as caught:
+        _import_in(scene, session.id, when, lambda: session.raise_taint(Level.CONFIDENTIAL))
+    assert caught.value.details["rule"] == "P4"
+    assert scene.content("k") is None
+    assert _refusals(scene) == [(Level.CONFIDENTIAL, session.id, "import P4")]
+
+
+def test_p13_nothing_is_imported_in_a_session_that_ended_meanwhile(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main")
+    with pytest.raises(Refused, match="session ended"):
+        _import_in(scene, session.id, "checked", lambda: scene.store.sessions.reset(session.id))
+    assert scene.content("k") is None
+    assert _refusals(scene) == [(Level.PUBLIC, session.id, "import P7")]
+
+
+def test_p13_p6_nothing_is_imported_in_a_session_that_is_not_this_agents(scene: Scene) -> None:
+    for session in ("unknown", scene.store.session("other", "main").id):
+        with pytest.raises(Refused, match="unknown session"):
+            _import_in(scene, session, "checked", lambda: None)
+    assert scene.content("k") is None
+    assert _refusals(scene) == []
+
+
+def _import_in(scene: Scene, session: str, when: str, meanwhile: Callable[[], object]) -> None:
+    def happen(what: str, _: int) -> None:
+        if what == when:
+            meanwhile()
+
+    transfer = scene.store.transfer(AGENT)
+    transfer.import_from(scene.lines(line()), Level.PUBLIC, session=session, progress=happen)
+
+
+def _refusals(scene: Scene) -> list[tuple[Level, str, str]]:
+    lines = scene.store.owner(AGENT).trail(Wanted(actions=[Action.REFUSE]))
+    return [(each.level, each.entry.event.session, each.entry.event.detail) for each in lines]
 
 
 def test_p8_what_was_deleted_here_does_not_come_back_unless_the_owner_says_so(scene: Scene) -> None:

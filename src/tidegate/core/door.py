@@ -7,14 +7,30 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+from tidegate.core.audit import Recorder
 from tidegate.core.expiry import FadingCompartment
 from tidegate.core.gate import Act
+from tidegate.core.sessions import Sessions
 from tidegate.domain.arguments import check_level
 from tidegate.domain.audit import OWNER
 from tidegate.domain.expiry import Expiry
 from tidegate.errors import NotFound
+from tidegate.policy.decision import Deny
+from tidegate.policy.hooks import SessionUse
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive, StorageProvider, WritableView
+from tidegate.policy.rules import UNKNOWN_SESSION, decide
+from tidegate.storage.base import Archive, Compartment, SessionRow, StorageProvider, WritableView, standing_of
+
+_RAISED = Deny("P4", "the session was raised meanwhile, and nothing was changed: give the command again")
+
+
+class _UndoneError(Exception):
+    """A write is rolled back: the session that it was to be done in does not stand there any more."""
+
+    def __init__(self, row: SessionRow | None, deny: Deny) -> None:
+        super().__init__()
+        self.row = row
+        self.deny = deny
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +42,8 @@ class Door:
     clock: Callable[[], datetime]
     ids: Callable[[], str]
     expiry: Expiry
+    sessions: Sessions
+    recorder: Recorder
 
     def levels(self, level: Level | None) -> tuple[Level, ...]:
         """That level, or all of them, the highest first. Raises: NotFound when the agent has nothing."""
@@ -42,8 +60,33 @@ class Door:
         return Act(session, self.clock(), self.ids)
 
     @contextmanager
-    def writing(self, archive: Archive, act: Act) -> Iterator[WritableView]:
-        """A durable transaction in one compartment, seen as a session of its level would see it."""
-        with archive.transaction(durable=True):
+    def writing(self, archive: Archive, act: Act, what: str) -> Iterator[WritableView]:
+        """A transaction in one compartment, seen as a session of its level would see it. Raises: as `transaction`."""
+        with self.transaction(archive, act, what):
             own = FadingCompartment(archive, self.expiry, act.at)
             yield WritableView((own,), own)
+
+    @contextmanager
+    def transaction(self, own: Compartment, act: Act, what: str) -> Iterator[None]:
+        """A durable transaction, undone unless the act's session, if any, stands at this level when all is written.
+
+        what: the act, for the audit. Raises: Refused (unknown, ended, raised).
+        """
+        try:
+            with own.transaction(durable=True):
+                yield
+                self._require_standing(act.session, own.level)  # P4, P13: inside the transaction that it classifies
+        except _UndoneError as undone:
+            self.recorder.refuse(undone.row, undone.deny, what)
+
+    def _require_standing(self, session: str, level: Level) -> None:
+        if session == OWNER:
+            return
+        row = self.sessions.read(session)
+        if row is None or row.agent != self.agent:  # P6
+            raise _UndoneError(None, UNKNOWN_SESSION)
+        decision = decide(SessionUse(standing_of(row)))
+        if isinstance(decision, Deny):
+            raise _UndoneError(row, decision)
+        if row.taint is not level:
+            raise _UndoneError(row, _RAISED)

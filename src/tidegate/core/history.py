@@ -30,11 +30,11 @@ def history(door: Door, key: str, level: Level | None) -> list[Version]:
 def restore(door: Door, key: str, level: Level, version: int | None, session: str) -> Restored:
     """An earlier version, saved again at its own level; by default what was deleted, else what the newest replaced.
 
-    Its origin stays what it was: who restores a text has not written it (P18). Raises: NotFound.
+    Its origin stays what it was: who restores a text has not written it (P18). Raises: NotFound, Refused (session).
     """
     (level,) = door.levels(level)
     act = door.act(session)
-    with door.archive(level) as archive, door.writing(archive, act) as view:
+    with door.archive(level) as archive, door.writing(archive, act, "restore") as view:
         seen = [door.expiry.seen_at(record, act.at) for record in archive.versions(Kind.MEMORY, key)]
         chosen = _chosen(seen, version)
         saved = records.save(view, act, _item(chosen), Action.RESTORE)
@@ -63,7 +63,7 @@ def relabel(door: Door, key: str, to: Level, level: Level | None, *, dry_run: bo
 
 def _save_copy(door: Door, source: Record, to: Level) -> Saved:
     act = door.act()
-    with door.archive(to) as archive, door.writing(archive, act) as view:
+    with door.archive(to) as archive, door.writing(archive, act, "relabel") as view:
         return records.save(view, act, _item(source), Action.RELABEL)
 
 

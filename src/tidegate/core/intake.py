@@ -142,8 +142,10 @@ class Intake:
             with provider.view(agent, level) as view:
                 fates = self._settle(survey, view.visible[0], None)
         else:
-            with provider.writable_view(agent, level) as writable, writable.own.transaction(durable=True):
-                fates = self._settle(survey, writable.own, writable.own)
+            with provider.writable_view(agent, level) as writable:
+                own = writable.own
+                with self._door.transaction(own, self._act, "import"):
+                    fates = self._settle(survey, own, own)
         return Imported(
             source=self._opened.source,
             level=self._level,

@@ -56,7 +56,8 @@ class Owner:
     def restore(self, key: str, level: Level, *, version: int | None = None, session: str = OWNER) -> Restored:
         """An earlier version, saved again as a new one at its level; by default what was deleted, or last replaced.
 
-        session: the id of the session it is done in, if any. Raises: NotFound, InvalidArgument, StorageError.
+        session: the id of the session it is done in, if any; it must stand at that level. Raises: NotFound, Refused
+        (session unknown, ended or elsewhere), InvalidArgument, StorageError.
         """
         return restore(self._door, check_key(key, self._limits), level, version, session)
 

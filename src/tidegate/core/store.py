@@ -61,7 +61,7 @@ class Store:
         self._limits = limits or Limits()
         self._clock = clock
         self._audit_reads = audit_reads
-        recorder = Recorder(provider, clock)
+        self._recorder = recorder = Recorder(provider, clock)
         self.sessions = Sessions(provider, recorder, ids, self._limits)
         self._ids = ids
         self._expiry = expiry or Expiry()
@@ -135,7 +135,8 @@ class Store:
     def _door(self, agent: str) -> Door:
         from tidegate.core.door import Door
 
-        return Door(self._provider, check_agent(agent), self._clock, self._ids, self._expiry)
+        agent, recorder = check_agent(agent), self._recorder
+        return Door(self._provider, agent, self._clock, self._ids, self._expiry, self.sessions, recorder)
 
     def tidy_runs(self, agent: str, level: Level) -> int:
         """Really remove what is no longer needed of old runs of jobs; how many versions. Raises: StorageError."""

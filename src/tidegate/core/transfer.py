@@ -95,9 +95,9 @@ class Transfer:
         """What was taken in, at exactly `level`, from a file or a folder: in one transaction, or nothing.
 
         source: what it is; None to find out. source_agent: whose memories to take where there are several agents'.
-        session: the id of the session it is done in, if any.
+        session: the id of the session it is done in, if any; it must stand at `level` when all is written.
         notice: is told of each memory that is not taken in, and why. progress: of how many were checked, imported.
-        Raises: InvalidArgument (the file, its kind), LimitExceeded, Refused (strict), StorageError.
+        Raises: InvalidArgument (the file, its kind), LimitExceeded, Refused (strict, session), StorageError.
         """
         check_level(level)
         opened = open_source(path, source, source_agent)
