@@ -117,9 +117,9 @@ def a_reset_lowers_the_taint_and_keeps_the_session(patch: Patch) -> None:
 
 @leak(ENDS, by_model=True)
 def children_outlive_their_parent(patch: Patch) -> None:
-    @replaced(patch, Sessions, "_under_parent")
-    def under_parent(real: Fault, self: Sessions, row: SessionRow, parent: str) -> Any:
-        return replace(real(self, row, parent), ended=row.ended)
+    @replaced(patch, Sessions, "_under_parents")
+    def under_parents(real: Fault, self: Sessions, row: SessionRow) -> Any:
+        return replace(real(self, row), ended=row.ended)
 
 
 @leak(CHILDREN)
@@ -139,9 +139,9 @@ def a_childs_taint_is_not_handed_back(patch: Patch) -> None:
 
 @leak(CHILDREN, by_model=True)
 def a_child_keeps_a_higher_ceiling_than_its_parent(patch: Patch) -> None:
-    @replaced(patch, Sessions, "_under_parent")
-    def under_parent(real: Fault, self: Sessions, row: SessionRow, parent: str) -> Any:
-        return replace(real(self, row, parent), ceiling=row.ceiling)
+    @replaced(patch, Sessions, "_under_parents")
+    def under_parents(real: Fault, self: Sessions, row: SessionRow) -> Any:
+        return replace(real(self, row), ceiling=row.ceiling)
 
 
 @leak(IDS)
