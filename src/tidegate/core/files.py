@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
 import io
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -20,6 +22,7 @@ DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
 """A file that must be read as one piece. JSON Lines have no such bound."""
 
 _FILE_MODE = 0o600
+_LEFT_OVER = re.compile(r"\.tidegate-[0-9a-f]{16}\.new")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -139,18 +142,39 @@ def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Ite
     try:
         if path.exists() and not path.is_file():
             raise _bad("is there and is not a plain file")
+        _clear(path.parent)
         descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _FILE_MODE)
         with os.fdopen(descriptor, "wb") as file:
+            with suppress(OSError):  # some file systems have no locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
             file.flush()
             os.fsync(descriptor)
-        check(new)
-        os.replace(new, path)
+            check(new)
+            os.replace(new, path)
         _sync_folder(path.parent)
     except OSError:
         raise StorageError("file: cannot be written; what was there before is as it was") from None
     finally:
         new.unlink(missing_ok=True)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what was left of files whose writing was killed. One that is being written is locked, and stays."""
+    with suppress(OSError):
+        for name in filter(_LEFT_OVER.fullmatch, os.listdir(folder)):
+            with suppress(OSError):
+                _remove_unlocked(folder / name)
+
+
+def _remove_unlocked(path: Path) -> None:
+    # To lock it takes the right to write. A link is not followed, and a pipe not waited for.
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:
