@@ -33,6 +33,21 @@ def test_a_job_that_is_added_says_when_it_runs_next(cli: Run) -> None:
     assert shown.endswith("Z  30 7 * * 1-5 Europe/Berlin  digest\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "argument"),
+    [
+        (("cron", "add", "digest", "@daily", "-"), "prompt"),
+        (("cron", "run-now", "digest", "--event", "-"), "event"),
+        (("save", "k", "-"), "content"),
+        (("chat", "--message", "-"), "message"),
+    ],
+)
+def test_standard_input_that_is_not_utf_8_is_a_wrong_argument(cli: Run, words: tuple[str, ...], argument: str) -> None:
+    done = cli(*words, stdin=b"M\xfcll")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"tidegate: {argument}: standard input is not UTF-8\n"
+
+
 def test_where_there_is_nothing_to_list_people_are_told(cli: Run) -> None:
     assert (cli("cron", "list").err, cli("cron", "list", "--json").err) == ("no jobs\n", "")
     assert (cli("cron", "history").err, cli("cron", "history", "digest", "--json").err) == ("no runs\n", "")

@@ -9,7 +9,7 @@ import click
 
 from tidegate.errors import InvalidArgument, LimitExceeded
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import Command, open_store, options
+from tidegate.surfaces.cli_common import Command, open_store, options, standard_input
 
 if TYPE_CHECKING:
     from tidegate.domain.limits import Limits
@@ -56,9 +56,7 @@ def _checked(message: str, limits: Limits) -> str:
     from tidegate.domain.arguments import check_content
 
     try:
-        return check_content(sys.stdin.buffer.read().decode() if message == "-" else message, limits)
-    except UnicodeDecodeError:
-        raise InvalidArgument("message: standard input is not UTF-8", argument="message") from None
+        return check_content(standard_input("message") if message == "-" else message, limits)
     except (InvalidArgument, LimitExceeded) as error:
         details = {**error.details, "argument": "message"}
         raise type(error)(error.message.replace("content", "message", 1), **details) from None

@@ -104,6 +104,14 @@ def refuse_both() -> None:
         )
 
 
+def standard_input(argument: str) -> str:
+    """All of standard input, as UTF-8. argument: what it is given for. Raises: InvalidArgument."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InvalidArgument(f"{argument}: standard input is not UTF-8", argument=argument) from None
+
+
 def agreed(question: str, *, unasked: str) -> bool:
     """Whether the owner, asked at the terminal, says yes. unasked: the error where there is no terminal."""
     if not sys.stdin.isatty():

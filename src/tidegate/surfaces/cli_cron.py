@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -14,7 +13,7 @@ from tidegate.domain.age import read_age
 from tidegate.domain.moment import write_time
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import LEVEL, Group, open_session, open_store, options, remark, show
+from tidegate.surfaces.cli_common import LEVEL, Group, open_session, open_store, options, remark, show, standard_input
 from tidegate.surfaces.output import escape, escape_lines, to_json, write
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def add(
 ) -> None:
     """Schedule a job at --level (default PUBLIC) or in --session; one of this name there is replaced."""
     seconds = None if time_limit is None else int(read_age(time_limit, "time_limit").total_seconds()) or 1
-    text = sys.stdin.read() if prompt == "-" else prompt
+    text = standard_input("prompt") if prompt == "-" else prompt
     with open_session() as session:
         job = session.jobs.create(
             name,
@@ -133,7 +132,7 @@ def run_now(name: str | None, event: str | None, event_id: str | None) -> None:
 
     A job is looked for at --level (default PUBLIC). The trigger is at its own, trigger.level in config.toml.
     """
-    text = sys.stdin.read() if event == "-" else event
+    text = standard_input("event") if event == "-" else event
     with open_session() if name is not None else _at_trigger() as session:
         run = session.jobs.post(name, text, event_id=event_id)
         level = session.taint

@@ -11,7 +11,7 @@ import click
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.surfaces import output
-from tidegate.surfaces.cli_common import Command, open_session, options, remark, show
+from tidegate.surfaces.cli_common import Command, open_session, options, remark, show, standard_input
 from tidegate.tools import results
 
 _KEY = "The memory's name, exactly."
@@ -125,7 +125,4 @@ def _short(memories: list[dict[str, Any]]) -> Iterable[str]:
 def _standard_input(*, given: bool) -> str:
     if not given and sys.stdin.isatty():
         raise InvalidArgument("content: give it after the key, or - to read standard input", argument="content")
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError:
-        raise InvalidArgument("content: standard input is not UTF-8", argument="content") from None
+    return standard_input("content")
