@@ -117,6 +117,7 @@ NO_LINE = r"line \d+ is not one of a backup"
         ({"kind": Kind.RUN, "key": "x", "content": write_run(RUN)}, NO_LINE),
         ({"kind": Kind.MESSAGE, "key": "x"}, NO_LINE),
         ({"kind": Kind.MESSAGE, "key": "s/00000000000x"}, NO_LINE),
+        ({"kind": Kind.MESSAGE, "key": "s-000000000001"}, NO_LINE),
         ({"kind": Kind.MESSAGE, "key": f"{'s' * 2000}/000000000001"}, r"line \d+: key: 2013 characters"),
     ],
 )
