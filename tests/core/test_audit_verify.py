@@ -15,7 +15,8 @@ import tidegate
 from tidegate.core.store import Store
 from tidegate.core.verify import PROBLEMS_MAX, Verdict
 from tidegate.domain.anchor import Anchor
-from tidegate.domain.audit import GENESIS
+from tidegate.domain.audit import GENESIS, Entry, chain, commitment_of
+from tidegate.domain.record import Record
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.policy.levels import Level
 from tidegate.storage.inmemory import InMemoryProvider
@@ -54,6 +55,11 @@ def verdict(home: Path, anchors: Sequence[Anchor] = ()) -> Verdict:
 
 def problems(home: Path, anchors: Sequence[Anchor] = ()) -> list[tuple[int | None, str]]:
     return [(problem.sequence, problem.text) for problem in verdict(home, anchors).problems]
+
+
+def contents(home: Path) -> tuple[list[Record], list[Entry]]:
+    with tidegate.open(home) as store, store._provider.archive(AGENT, PUBLIC) as archive:
+        return list(archive.every_version()), list(archive.entries())
 
 
 def heads(home: Path) -> list[Anchor]:
@@ -231,10 +237,47 @@ def test_a_keyed_chain_holds_with_its_key_and_not_with_another_or_none() -> None
 def test_a_chain_that_was_begun_without_a_key_is_keyed_from_where_the_key_came() -> None:
     store, provider = keyed(None)
     store.session(AGENT).memory.save("k", "one")
+    anchors = store.owner(AGENT).anchor()
     store, _ = keyed(b"k" * 32, provider)
     store.session(AGENT).memory.save("k", "two")
-    (found,) = store.owner(AGENT).verify(PUBLIC)
+    (found,) = store.owner(AGENT).verify(PUBLIC, anchors=anchors)
     assert (found.holds, found.keyed_from) == (True, 2)
+
+
+def test_p9_what_is_not_keyed_is_believed_only_as_far_as_an_anchor_reaches() -> None:
+    store, provider = keyed(None)
+    heads: list[Anchor] = []
+    for number in range(3):
+        heads += store.owner(AGENT).anchor(PUBLIC) if number else []
+        store.session(AGENT).memory.save("k", f"text {number}")
+    before_the_key = store.owner(AGENT).anchor(PUBLIC)
+    store, _ = keyed(b"k" * 32, provider)
+    store.session(AGENT).memory.save("k", "keyed")
+    since_the_key = store.owner(AGENT).anchor(PUBLIC)
+    for anchors, first in (((), 1), (heads, 3), (before_the_key, None), (since_the_key, None)):
+        (found,) = store.owner(AGENT).verify(PUBLIC, anchors=anchors)
+        assert [problem.sequence for problem in found.problems] == ([] if first is None else [first])
+        assert all("from here up to 3 no entry is keyed" in problem.text for problem in found.problems)
+
+
+def test_p9_a_keyed_chain_cannot_be_made_anew_without_the_key(home: Path) -> None:
+    home.mkdir()
+    (home / "key").write_bytes(b"k" * 32)
+    (home / "config.toml").write_text('[audit]\nkey_file = "key"\n')
+    with tidegate.open(home) as store:
+        store.session(AGENT).memory.save("iban", "DE00 genuine")
+    ((record,), (entry,)) = contents(home)
+    event = replace(entry.event, commitment=commitment_of(replace(record, content="DE66 forged")))
+    spoil(
+        home,
+        "UPDATE records SET content = 'DE66 forged'",
+        f"UPDATE audit SET commitment = '{event.commitment}', hash = '{chain(event, None).hash}'",
+    )
+    ((sequence, text),) = problems(home)
+    assert (sequence, "no entry is keyed" in text) == (1, True)
+    with tidegate.open(home) as store:
+        store.session(AGENT).memory.save("more", "text")  # which keys the chain from here on
+    assert [sequence for sequence, _ in problems(home)] == [1]
 
 
 def test_once_keyed_an_entry_without_the_key_breaks_the_chain() -> None:

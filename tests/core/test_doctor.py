@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -17,6 +18,7 @@ from tests.storage.scene import bytes_of, database
 import tidegate
 from tidegate.core.doctor import Doctor
 from tidegate.core.store import utc_now
+from tidegate.domain.anchor import Anchor
 from tidegate.domain.finding import Finding, Severity
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.policy.levels import Level
@@ -307,14 +309,30 @@ def test_a_wrong_configuration_is_found_and_named(made: Path) -> None:
 
 
 def test_with_a_wrong_configuration_no_chain_is_called_broken(made: Path) -> None:
+    anchors = _keyed_later(made)
+    assert list(replace(doctor(made), anchors=anchors).examine()) == []
+    (made / "config.toml").write_text('[audit]\nkey_file = "lost"\n')
+    assert only(made).where == "config.toml"
+
+
+def test_p9_what_was_entered_before_the_key_needs_an_anchor_of_its_agent_and_level(made: Path) -> None:
+    anchors = _keyed_later(made)
+    for wrong in ((), [replace(each, agent="another") for each in anchors]):
+        found = list(replace(doctor(made), anchors=wrong).examine())
+        assert [finding.where for finding in found] == [LOW, f"{FOLDER}/restricted.db"]
+        assert all("audit entry 1: from here up to" in finding.problem for finding in found)
+
+
+def _keyed_later(made: Path) -> list[Anchor]:
+    """Give the home a key for its chains; where they ended before."""
     (made / "key").write_bytes(b"k" * 32)
     (made / "key").chmod(0o600)
+    with tidegate.open(made) as store:
+        anchors = store.owner(AGENT).anchor()
     (made / "config.toml").write_text('[audit]\nkey_file = "key"\n')
     with tidegate.open(made) as store:
         store.session(AGENT).memory.save("keyed", "words")
-    assert examined(made) == []
-    (made / "config.toml").write_text('[audit]\nkey_file = "lost"\n')
-    assert only(made).where == "config.toml"
+    return anchors
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\xff", b"x" * 70_000])

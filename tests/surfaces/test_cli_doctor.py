@@ -35,6 +35,16 @@ def test_findings_are_exit_1_and_say_what_to_do(cli: Run, home: Path) -> None:
     assert str(home) not in ran.out + ran.err
 
 
+def test_anchors_are_met_as_audit_verify_meets_them(cli: Run, home: Path, tmp_path: Path) -> None:
+    cli("save", "k", "one")
+    anchors = tmp_path / "anchors.jsonl"
+    anchors.write_bytes(cli("audit", "anchor").stdout)
+    assert cli("doctor", "--anchor", str(anchors)).code == 0
+    raw(database(home), "DELETE FROM audit", "DELETE FROM records", "DELETE FROM tags")
+    assert "was anchored at 1" in cli("doctor", "--anchor", str(anchors)).out
+    assert cli("doctor", "--anchor", str(tmp_path / "none"), "--json").error["argument"] == "anchor"
+
+
 def test_repair_puts_right_what_is_safe_to_and_exit_is_1_while_anything_is_left(cli: Run, home: Path) -> None:
     cli("save", "k", "one", "--tag", "t")
     raw(database(home), "DELETE FROM tags")

@@ -116,7 +116,7 @@ class Backup:
         reader = self._reader(path, limits)
         parts = _Parts(_checked(reader), meet, self._progress)
         for level in parts.levels():
-            verdict = verify(_Section(level, parts), self._provider.audit_secret, ())
+            verdict = verify(_Section(level, parts), self._provider.audit_secret, (), sealed=True)
             if not verdict.holds:  # P9: what its digest cannot prove
                 where = f"the audit chain of {level} does not hold"
                 raise InvalidArgument(f"file: {where}: {verdict.problems[0].text}", argument="file")

@@ -15,6 +15,7 @@ from tidegate.core.guidance import read_instructions
 from tidegate.core.records import WHOLE, every
 from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import verify
+from tidegate.domain.anchor import Anchor
 from tidegate.domain.audit import Action
 from tidegate.domain.finding import Finding, Remedy, error
 from tidegate.domain.rank import FREQUENCY_MAX, Statistics
@@ -38,13 +39,14 @@ _REINDEX = "run `tidegate reindex`, or `tidegate doctor --repair`"
 class Doctor:
     """Examines one home, and repairs what is safe to if told to. Servers may run meanwhile.
 
-    progress: told which file is next.
+    progress: told which file is next. anchors: of any agent.
     """
 
     home: Path
     clock: Callable[[], datetime]
     repair: bool
     progress: Callable[[str], object]
+    anchors: Collection[Anchor] = ()
 
     def examine(self, agent: str | None = None) -> Iterator[Finding]:
         """Whatever is not as it should be; with `agent`, of what is in compartments only what is in that agent's."""
@@ -96,10 +98,17 @@ class Doctor:
             ):
                 found += [] if any(finding.remedy is Remedy.INDEX for finding in found) else _contents(archive, where)
                 yield from self._remedied(found, path, archive)
-                yield from _chain(archive, where, settings)
+                yield from self._chain(archive, where, settings)
                 yield from _standings(provider.control, archive)
         except StorageError as failure:
             yield error(where, failure.message, "what is inside was not examined: see to this, and run it again")
+
+    def _chain(self, archive: Archive, where: str, settings: _Settings) -> Iterator[Finding]:
+        place = (archive.agent, archive.level)
+        anchors = [anchor for anchor in self.anchors if (anchor.agent, anchor.level) == place]  # P6
+        for problem in verify(archive, settings.secret, anchors).problems if settings.chains_checked else ():
+            entry = "audit" if problem.sequence is None else f"audit entry {problem.sequence}"
+            yield error(where, f"{entry}: {problem.text}", _FORGED)
 
     def _remedied(self, found: list[Finding], path: Path, archive: Archive) -> Iterator[Finding]:
         """The findings, those that can be put right put right, if that was asked for."""
@@ -152,13 +161,6 @@ def _contents(archive: Archive, where: str) -> list[Finding]:
 
 def _known(archive: Archive, word: str) -> bool:
     return archive.vocabulary(word, word + "\0", limit=1) == [word]
-
-
-def _chain(archive: Archive, where: str, settings: _Settings) -> Iterator[Finding]:
-    if settings.chains_checked:
-        for problem in verify(archive, settings.secret, ()).problems:
-            place = "audit" if problem.sequence is None else f"audit entry {problem.sequence}"
-            yield error(where, f"{place}: {problem.text}", _FORGED)
 
 
 def _standings(control: ControlStore, archive: Archive) -> list[Finding]:

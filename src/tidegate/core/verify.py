@@ -62,17 +62,22 @@ class Kept(Protocol):
     def every_version(self) -> Iterator[Record]: ...
 
 
-def verify(archive: Kept, secret: bytes | None, anchors: Sequence[Anchor]) -> Verdict:
-    """What the chain of one compartment proves, at one moment. anchors: of that compartment."""
+def verify(archive: Kept, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False) -> Verdict:
+    """What the chain of one compartment proves, at one moment.
+
+    anchors: of that compartment. sealed: what is read lies under a seal of the same secret, which vouches for entries
+    that were made before there was one.
+    """
     walk = _Walk(secret, {})
     for anchor in anchors:
         walk.anchors.setdefault(anchor.sequence, set()).add(anchor.hash)
     with archive.snapshot():
         problem = walk.follow(archive.entries(after=_BEFORE_ALL))
         problems = [problem] if problem else [*walk.unmet_anchors(), *_unexplained(archive, walk.told)]
-    anchored_to = max((each for each in walk.anchors if each <= walk.sequence), default=None)
+        if not sealed:
+            problems[:0] = walk.unkeyed()
     return Verdict(
-        archive.level, walk.sequence, walk.head, walk.keyed_from, anchored_to, tuple(problems[:PROBLEMS_MAX])
+        archive.level, walk.sequence, walk.head, walk.keyed_from, walk.anchored_to, tuple(problems[:PROBLEMS_MAX])
     )
 
 
@@ -84,6 +89,7 @@ class _Walk:
     anchors: dict[int, set[str]]
     last: Entry | None = None
     keyed_from: int | None = None
+    plain_to: int = 0
     told: dict[bytes, tuple[int, _Fate]] = field(default_factory=dict)
 
     @property
@@ -93,6 +99,10 @@ class _Walk:
     @property
     def head(self) -> str:
         return self.last.hash if self.last else GENESIS
+
+    @property
+    def anchored_to(self) -> int | None:
+        return max((each for each in self.anchors if each <= self.sequence), default=None)
 
     def follow(self, entries: Iterable[Entry]) -> Problem | None:
         """Go on to the end, or to where the chain stops holding."""
@@ -112,6 +122,16 @@ class _Walk:
         if beyond:
             text = f"the chain ends here, and was anchored at {max(beyond)}: the entries in between were cut off"
             yield Problem(text, self.sequence + 1)
+
+    def unkeyed(self) -> Iterator[Problem]:
+        """Entries that are not keyed though there is a key, beyond what is anchored: all of them may be forged."""
+        anchored_to = self.anchored_to or 0
+        if self.plain_to > anchored_to:
+            text = (
+                f"from here up to {self.plain_to} no entry is keyed: whoever can write the file could have made them; "
+                "give an anchor from when the key was set"
+            )
+            yield Problem(text, anchored_to + 1)
 
     def _flaw(self, entry: Entry) -> str:
         if entry.sequence > self.sequence + 1:
@@ -135,6 +155,8 @@ class _Walk:
 
     def _take(self, entry: Entry) -> None:
         self.last = entry
+        if self.secret and self.keyed_from is None:
+            self.plain_to = entry.sequence
         if entry.event.commitment:
             self.told[_short(entry.event.commitment)] = (entry.sequence, _FATES.get(entry.event.action, _Fate.LIVE))
 

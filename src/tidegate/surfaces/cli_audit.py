@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidegate.core.store import Store
     from tidegate.core.trail import Line
     from tidegate.core.verify import Problem, Verdict
+    from tidegate.domain.anchor import Anchor
 
 _ACTIONS = click.Choice([action.value for action in Action if action is not Action.UNKNOWN])
 _COMMON = {**AT_ALL_LEVELS, "session": "Only what was done in this session, by its name or its id."}
@@ -82,13 +83,9 @@ def verify(file: str | None) -> int:
 
     JSON: one object a level. Exit code 1 when anything is wrong; the first entry concerned is named.
     """
-    from tidegate.domain.anchor import read_anchors
-
-    anchors = None if file is None else list(read_anchors(_read(file)))
-    if anchors == []:
-        raise InvalidArgument("anchor: the file is empty", argument="anchor")
+    anchors = () if file is None else read_file(file)
     with open_owner() as owner:
-        verdicts = owner.verify(options().level, anchors=anchors or ())
+        verdicts = owner.verify(options().level, anchors=anchors)
     for verdict in verdicts:
         show(_verdict(verdict), _verdict_lines(verdict))
     for line in _WHAT_IT_PROVES.splitlines():
@@ -126,6 +123,16 @@ def _time(option: str, text: str | None) -> datetime | None:
         return None if text is None else read_time(text)
     except NotATimeError as error:
         raise InvalidArgument(f"{option}: {error}", argument=option) from None
+
+
+def read_file(file: str) -> list[Anchor]:
+    """The anchors in a file. Raises: InvalidArgument, also when there are none."""
+    from tidegate.domain.anchor import read_anchors
+
+    anchors = list(read_anchors(_read(file)))
+    if not anchors:
+        raise InvalidArgument("anchor: the file is empty", argument="anchor")
+    return anchors
 
 
 def _read(file: str) -> str:

@@ -18,10 +18,11 @@ _REPAIRED = "repaired"
 @click.command(
     cls=Command,
     common={**AT_NO_LEVEL, "agent": "Whose memory. [default: all agents]"},
-    examples=("tidegate doctor", "tidegate doctor --repair", "tidegate doctor --json"),
+    examples=("tidegate doctor", "tidegate doctor --repair", "tidegate doctor --anchor anchors.jsonl --json"),
 )
 @click.option("--repair", is_flag=True, help="Put right what is safe to: modes, left-over files, the index, tags.")
-def doctor(repair: bool) -> int:
+@click.option("--anchor", "file", metavar="FILE", help="What `audit anchor` printed, for the audit chains.")
+def doctor(repair: bool, file: str | None) -> int:
     """Look for everything that can be wrong with the home, and say what to do. Servers may run meanwhile.
 
     With --agent, of what is in the memories only that agent's is examined. JSON: one object a finding. Exit code 1
@@ -31,10 +32,12 @@ def doctor(repair: bool) -> int:
     from tidegate.core.doctor import Doctor
     from tidegate.core.store import utc_now
     from tidegate.domain.arguments import check_agent
+    from tidegate.surfaces.cli_audit import read_file
 
     agent = click.get_current_context().meta.get("agent")
     home = homes.find(options().home)
-    examination = Doctor(home, utc_now, repair, remark).examine(None if agent is None else check_agent(agent))
+    anchors = () if file is None else read_file(file)
+    examination = Doctor(home, utc_now, repair, remark, anchors).examine(None if agent is None else check_agent(agent))
     states = Counter[str]()
     for finding in examination:
         show(_finding(finding), _lines(finding))
