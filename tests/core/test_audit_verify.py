@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
@@ -24,6 +25,14 @@ from tidegate.tools import TOOLS
 
 PUBLIC = Level.PUBLIC
 FORGED = "0" * 64
+MOVED = "level, content, tags, origin, nonce, created_at, updated_at, deleted_at"
+COPY = f"kind, key, version + 40, {MOVED}"
+MOVE = f"INSERT INTO versions SELECT kind, key, version, {MOVED} FROM records WHERE key = 'k'"
+SET_ASIDE = "CREATE TEMP TABLE aside AS SELECT * FROM records WHERE key = 'k'"
+ROLL_BACK = """UPDATE records SET (content, tags, nonce) =
+    (SELECT content, tags, nonce FROM versions WHERE key = 'k') WHERE key = 'k'"""
+EXCHANGE = f"{ROLL_BACK}; UPDATE records SET version = 1 WHERE key = 'k'"
+TAKE_PLACE = "UPDATE versions SET (content, tags, nonce) = (SELECT content, tags, nonce FROM aside)"
 
 
 @pytest.fixture
@@ -59,7 +68,7 @@ def problems(home: Path, anchors: Sequence[Anchor] = ()) -> list[tuple[int | Non
 
 def contents(home: Path) -> tuple[list[Record], list[Entry]]:
     with tidegate.open(home) as store, store._provider.archive(AGENT, PUBLIC) as archive:
-        return list(archive.every_version()), list(archive.entries())
+        return [record for record, _ in archive.every_version()], list(archive.entries())
 
 
 def heads(home: Path) -> list[Anchor]:
@@ -188,6 +197,59 @@ class TestNoChangeWithoutItsEntry:
         assert (found.entries, found.holds) == (10, False)
         assert any(said in problem.text for problem in found.problems)
 
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            (["UPDATE records SET kind = 'job' WHERE key = 'k1'"], "version 1 was changed or put in"),
+            (["UPDATE records SET origin = 'tool' WHERE key = 'k1'"], "version 1 was changed or put in"),
+            (["UPDATE versions SET origin = 'tool'"], "version 1 was changed or put in"),
+            (["UPDATE records SET version = 99 WHERE key = 'k'"], "version 99 was changed or put in"),
+            (["UPDATE versions SET version = 99"], "version 99 was changed or put in"),
+            ([f"INSERT INTO versions SELECT {COPY} FROM versions"], "version 41 was changed or put in"),
+            ([f"INSERT INTO versions SELECT {COPY} FROM records WHERE key = 'k1'"], "version 41 was changed or put in"),
+            ([SET_ASIDE, ROLL_BACK, TAKE_PLACE], "version 2 was changed or put in"),
+            ([SET_ASIDE, EXCHANGE, f"{TAKE_PLACE}; UPDATE versions SET version = 2"], "version 2 is hidden"),
+            ([MOVE, "DELETE FROM records WHERE key = 'k'"], "version 2 is hidden"),
+            ([MOVE.replace("'k'", "'k0'"), "DELETE FROM records WHERE key = 'k0'"], "version 1 is hidden"),
+            (
+                [
+                    "CREATE TABLE other AS SELECT * FROM records",
+                    "DROP TABLE records",
+                    "ALTER TABLE other RENAME TO records",
+                    "INSERT INTO records SELECT 99, kind, key, level, version, content, tags, origin, nonce, "
+                    "created_at, updated_at, deleted_at, 0, 0, 0 FROM versions",
+                    "DELETE FROM versions",
+                ],
+                "two versions stand under one key",
+            ),
+        ],
+    )
+    def test_each_version_is_where_and_what_the_entries_say(self, home: Path, changes: list[str], said: str) -> None:
+        spoil(home, *changes)
+        found = verdict(home)
+        assert (found.entries, found.holds) == (10, False)
+        assert any(said in problem.text for problem in found.problems)
+
+    def test_what_was_hidden_is_not_purged_so_that_nothing_tells_of_it(self, home: Path) -> None:
+        spoil(home, MOVE, "DELETE FROM records WHERE key = 'k'")
+        with tidegate.open(home) as store:
+            store.owner(AGENT).purge(timedelta())
+        assert "version 2 is hidden, and no later one replaced it" in {text for _, text in problems(home)}
+
+    def test_an_earlier_version_of_what_was_deleted_does_not_live_again(self, home: Path) -> None:
+        with tidegate.open(home) as store:
+            store.session(AGENT).memory.delete("k")
+        revived = "UPDATE records SET deleted_at = NULL WHERE key = 'k'"
+        spoil(home, SET_ASIDE, ROLL_BACK, revived, TAKE_PLACE, "UPDATE versions SET deleted_at = 1")
+        assert {text for _, text in problems(home)} >= {"version 2 was changed or put in, without an entry"}
+
+    def test_p18_what_was_said_does_not_become_a_memory(self, home: Path) -> None:
+        with tidegate.open(home) as store:
+            store.session(AGENT, "main").conversation.append(["said"])
+        assert problems(home) == []
+        spoil(home, "UPDATE records SET kind = 'memory' WHERE kind = 'message'")
+        assert any("changed or put in" in text for _, text in problems(home))
+
     def test_the_memory_concerned_is_named(self, home: Path) -> None:
         spoil(home, "UPDATE records SET deleted_at = 1 WHERE key = 'k1'")
         ((key, sequence),) = [(problem.key, problem.sequence) for problem in verdict(home).problems]
@@ -198,8 +260,6 @@ class TestNoChangeWithoutItsEntry:
         connection = apsw.Connection(str(database(home)))
         connection.execute(kept)
         with tidegate.open(home) as store:
-            from datetime import timedelta
-
             store.owner(AGENT).purge(timedelta(), PUBLIC)
         connection.execute("INSERT INTO versions SELECT * FROM temp.kept")
         connection.close()

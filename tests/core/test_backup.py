@@ -32,12 +32,12 @@ BREAKS = "\ufeffa\r\nb\rc\n\u2028d\x85e"
 Lines = list[dict[str, Any]]
 
 
-def state(scene: Scene, agent: str = AGENT) -> dict[Level, tuple[list[Record], list[Any]]]:
+def state(scene: Scene, agent: str = AGENT) -> dict[Level, tuple[list[tuple[Record, bool]], list[Any]]]:
     """All that an agent has: every version, and every chain."""
     found = {}
     for level in Level:
         with scene.provider.archive(agent, level) as archive:
-            versions = sorted(archive.every_version(), key=lambda record: (record.kind, record.key, record.version))
+            versions = sorted(archive.every_version(), key=lambda each: (each[0].kind, each[0].key, each[0].version))
             found[level] = (versions, list(archive.entries()))
     return found
 
@@ -285,8 +285,8 @@ def test_a_restore_that_was_cut_off_between_two_levels_goes_on(pair: tuple[Scene
     with empty.provider.archive(AGENT, Level.RESTRICTED) as archive, archive.transaction():
         for entry in entries:
             archive.adopt_entry(entry)
-        for record in versions:
-            archive.adopt_version(record, None, newest=True)
+        for record, newest in versions:
+            archive.adopt_version(record, None, newest=newest)
     restore(empty, path)
     assert state(empty) == state(full)
 
@@ -367,15 +367,15 @@ def test_a_store_whose_chain_is_broken_gives_no_backup() -> None:
             back_up(scene)
 
 
-def test_a_superseded_version_whose_key_is_gone_does_not_live_again(opening: Open) -> None:
+def test_what_a_purge_that_was_cut_off_has_left_does_not_live_again(opening: Open) -> None:
     full, empty = opening(), opening()
     full.save("k", "first")
     full.save("k", "second")
     full.delete("k")
     with full.provider.archive(AGENT, Level.PUBLIC) as archive, archive.transaction():
-        newest = archive.versions(Kind.MEMORY, "k")[0]
-        archive.remove(VersionId(Kind.MEMORY, "k", newest.version))  # a purge, cut off in the middle
-        archive.append(event_of(Act("", full.now, str), Action.PURGE, newest))
+        oldest = archive.versions(Kind.MEMORY, "k")[-1]
+        archive.remove(VersionId(Kind.MEMORY, "k", oldest.version))
+        archive.append(event_of(Act("", full.now, str), Action.PURGE, oldest))
     restore(empty, back_up(full))
     assert state(empty) == state(full)
     assert empty.content("k") is None

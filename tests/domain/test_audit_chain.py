@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import GENESIS, Action, Entry, Event, chain, commit
+from tidegate.domain.audit import GENESIS, Action, Entry, Event, chain, commitment_of, nonce_of
+from tidegate.domain.record import Draft, Kind, Origin
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 SECRET = b"a secret of the owner's"
@@ -36,6 +37,20 @@ def some(count: int = 6, secret: bytes | None = None) -> list[Entry]:
         for number in range(count)
     ]
     return chained(*events, secret=secret)
+
+
+def version(nonce: str, key: str, content: str, tags: tuple[str, ...]) -> Draft:
+    return Draft(
+        kind=Kind.MEMORY,
+        key=key,
+        content=content,
+        tags=tags,
+        origin=Origin.AGENT,
+        version=1,
+        nonce=nonce,
+        created_at=START,
+        updated_at=START,
+    )
 
 
 @pytest.mark.parametrize("secret", [None, SECRET])
@@ -125,7 +140,7 @@ def test_an_hour_is_the_same_in_whatever_zone_the_clock_gives_it(hours: float) -
 
 
 def test_a_commitment_depends_on_each_part_and_on_where_one_ends() -> None:
-    versions = [
+    texts = [
         ("n", "k", "c", ("t",)),
         ("m", "k", "c", ("t",)),
         ("n", "l", "c", ("t",)),
@@ -142,15 +157,26 @@ def test_a_commitment_depends_on_each_part_and_on_where_one_ends() -> None:
         ("n", "caf\u00e9", "c", ()),
         ("n", "cafe\u0301", "c", ()),
     ]
-    commitments = [commit(*version) for version in versions]
+    versions = [version(nonce, key, content, tags) for nonce, key, content, tags in texts]
+    versions += [replace(each, nonce=nonce_of(each.nonce)) for each in versions]
+    first = versions[len(texts)]
+    versions += [replace(first, kind=Kind.JOB), replace(first, version=2), replace(first, origin=Origin.OWNER)]
+    commitments = [commitment_of(each) for each in versions]
     assert len(set(commitments)) == len(versions)
-    assert [commit(*version) for version in versions] == commitments
+    assert [commitment_of(each) for each in versions] == commitments
     assert all(len(each) == 64 for each in commitments)
 
 
+def test_a_commitment_is_what_it_was_for_versions_of_the_first_format() -> None:
+    data = b'["0f","k","c",["t"]]'
+    assert commitment_of(version("0f", "k", "c", ("t",))) == hashlib.sha256(data).hexdigest()
+    data = b'["2.0f","k","c",["t"],"memory",1,"agent"]'
+    assert commitment_of(version(nonce_of("0f"), "k", "c", ("t",))) == hashlib.sha256(data).hexdigest()
+
+
 def test_a_commitment_reveals_nothing_without_its_nonce() -> None:
-    guesses = {commit("", "user-name", "Ada Lovelace", ()), commit("0" * 32, "user-name", "Ada Lovelace", ())}
-    assert commit("f" * 32, "user-name", "Ada Lovelace", ()) not in guesses
+    empty, zero, real = (version(nonce, "user-name", "Ada Lovelace", ()) for nonce in ("", "0" * 32, "f" * 32))
+    assert commitment_of(real) not in {commitment_of(empty), commitment_of(zero)}
 
 
 texts = st.text(max_size=20)
@@ -180,4 +206,4 @@ def test_any_chain_holds_and_none_holds_once_an_entry_is_changed(
 @given(st.text(st.characters(), max_size=9))
 def test_any_text_can_be_entered(text: str) -> None:
     assert first_break(chained(Event(START, text, Action.SAVE, text + HALF, text))) is None
-    assert len(commit(text, text, text, (text,))) == 64
+    assert len(commitment_of(version(text, text, text, (text,)))) == 64

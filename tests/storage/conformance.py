@@ -354,8 +354,8 @@ class Conformance:
                 (2, "two", False),
                 (1, "one", True),
             ]
-            every = sorted((each.key, each.version) for each in archive.every_version())
-            assert every == [("k", 1), ("k", 2), ("k", 3), ("other", 1)]
+            every = sorted((each.key, each.version, newest) for each, newest in archive.every_version())
+            assert every == [("k", 1, False), ("k", 2, False), ("k", 3, True), ("other", 1, True)]
 
     def test_an_index_made_anew_answers_as_the_old_one(self, provider: StorageProvider) -> None:
         with writing(provider) as own:

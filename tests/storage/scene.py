@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from tidegate.core.store import Store
-from tidegate.domain.audit import Action, Event, commit
+from tidegate.domain.audit import Action, Event, version_event
 from tidegate.domain.record import Draft, Kind, Origin
 from tidegate.domain.text import Columns, analyse
 from tidegate.policy.levels import Level
@@ -65,8 +65,7 @@ def columns_of(version: Draft) -> Columns:
 
 def event_of(version: Draft, action: Action = Action.SAVE) -> Event:
     """The entry that a change of a version makes."""
-    commitment = commit(version.nonce, version.key, version.content, version.tags)
-    return Event(version.updated_at, "session", action, f"version {version.version}", commitment)
+    return version_event(version.updated_at, "session", action, version)
 
 
 def put(compartment: Compartment, *versions: Draft) -> None:

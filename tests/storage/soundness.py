@@ -11,8 +11,7 @@ from pathlib import Path
 import apsw
 from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import Action, commit
-from tidegate.domain.record import Record
+from tidegate.domain.audit import Action, commitment_of
 from tidegate.domain.spelling import is_word
 from tidegate.domain.text import Columns, analyse
 from tidegate.policy.levels import Level
@@ -51,8 +50,8 @@ def _chain(archive: Archive) -> Iterator[str]:
     entered = Counter(entry.event.commitment for entry in archive.entries() if entry.event.action is Action.SAVE)
     buried = Counter(entry.event.commitment for entry in archive.entries() if entry.event.action is Action.DELETE)
     kept: set[str] = set()
-    for record in archive.every_version():
-        commitment = commit(record.nonce, record.key, record.content, record.tags)
+    for record, _ in archive.every_version():
+        commitment = commitment_of(record)
         kept.add(commitment)
         if not entered[commitment]:
             yield f"version {record.version} of {record.key!r} was never entered"
@@ -72,7 +71,7 @@ def _index(archive: Archive, home: Path) -> Iterator[str]:
         counted = dict(connection.execute("SELECT term, doc FROM temp.indexed").fetchall())
         vocabulary = {word for (word,) in connection.execute("SELECT word FROM vocabulary")}
         total = connection.execute("SELECT documents, key_terms, tags_terms, content_terms FROM statistics").fetchone()
-    records = [record for record in archive.every_version() if record.live and _is_newest(archive, record)]
+    records = [record for record, newest in archive.every_version() if record.live and newest]
     columns = [analyse(record.key, record.tags, record.content) for record in records]
     if set(live) != {record.key for record in records}:
         yield "rows and records differ"
@@ -96,7 +95,3 @@ def statistics_of(columns: Iterable[Columns]) -> tuple[int, int, int, int]:
     lengths = [(1, len(each.key), len(each.tags), len(each.content)) for each in columns]
     first, second, third, fourth = (sum(each) for each in zip((0, 0, 0, 0), *lengths, strict=True))
     return first, second, third, fourth
-
-
-def _is_newest(archive: Archive, record: Record) -> bool:
-    return archive.versions(record.kind, record.key)[0].version == record.version

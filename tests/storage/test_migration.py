@@ -65,6 +65,36 @@ def test_m01_its_index_is_made_anew_and_all_five_tools_work(old: Path) -> None:
     assert unsound(old) == []
 
 
+def test_m01_what_the_first_schema_held_verifies_through_all_that_becomes_of_it(old: Path, tmp_path: Path) -> None:
+    with tidegate.open(old) as store:
+        memory, owner = store.session(AGENT).memory, store.owner(AGENT)
+        memory.save("user-name", "Ada King")  # as it was
+        owner.relabel("tea", Level.INTERNAL)
+        memory.delete("tea")
+        owner.restore("user-name", Level.PUBLIC, version=1)
+        assert all(verdict.holds for verdict in owner.verify())
+        store.transfer(AGENT).backup(tmp_path / "backup")
+        owner.purge(timedelta())
+        assert all(verdict.holds for verdict in owner.verify())
+    with tidegate.open(tmp_path / "restored") as store:
+        store.transfer(AGENT).restore_backup(tmp_path / "backup")
+        assert all(verdict.holds for verdict in store.owner(AGENT).verify())
+
+
+def test_p9_a_version_of_the_first_schema_is_not_rolled_back_unseen(old: Path) -> None:
+    fields = "content, tags, nonce"
+    with tidegate.open(old) as store:
+        store.session(AGENT).memory.get("tea")
+    raw(
+        database(old),
+        f"UPDATE versions SET ({fields}, updated_at) = (SELECT {fields}, 0 FROM records WHERE key = 'user-name'), "
+        "version = 9 WHERE key = 'user-name'",
+    )
+    with tidegate.open(old) as store:
+        (verdict,) = store.owner(AGENT).verify(Level.PUBLIC)
+    assert any("version 9 was changed or put in" in problem.text for problem in verdict.problems)
+
+
 def test_m01_a_copy_of_each_file_is_kept_and_goes_at_the_next_purge(old: Path) -> None:
     before = raw(database(old), "SELECT * FROM records")
     with tidegate.open(old) as store:

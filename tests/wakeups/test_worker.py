@@ -576,6 +576,6 @@ def test_old_runs_are_really_removed_and_the_audit_chain_still_holds(scene: Scen
     assert scene.states() == ["done"] * 50 + ["waiting"]
     assert scene.runs()[-1].number == 71
     with scene.store._provider.archive(AGENT, PUBLIC) as archive:
-        kept = [record for record in archive.every_version() if record.kind == "run"]
+        kept = [record for record, _ in archive.every_version() if record.kind == "run"]
     assert len(kept) < 60
     assert all(verdict.holds for verdict in scene.store.owner(AGENT).verify())

@@ -206,11 +206,11 @@ class _Parts:
             part, self._next = self._next, self._take()
             yield part
 
-    def versions(self) -> Iterator[Record]:
+    def versions(self) -> Iterator[tuple[Record, bool]]:
         """The versions that come next."""
         while isinstance(self._next, Version):
             part, self._next = self._next, self._take()
-            yield part.record
+            yield part.record, part.newest
 
     def _take(self) -> Part | None:
         self._number += 1
@@ -231,7 +231,7 @@ class _Section:
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         return self._parts.entries()
 
-    def every_version(self) -> Iterator[Record]:
+    def every_version(self) -> Iterator[tuple[Record, bool]]:
         return self._parts.versions()
 
 
@@ -259,7 +259,7 @@ def _adopt(archive: Archive, part: Entry | Version) -> None:
 
 def _versions(archive: Archive) -> Iterator[Version]:
     """Every version, by kind, key and number."""
-    for kind, key in sorted({(record.kind, record.key) for record in archive.every_version()}):
+    for kind, key in sorted({(record.kind, record.key) for record, _ in archive.every_version()}):
         newest = archive.read(kind, key, chars_max=0)
         for record in reversed(archive.versions(kind, key)):
             yield Version(record, newest is not None and record.version == newest.version)

@@ -17,7 +17,7 @@ from tidegate.core.expiry import Fading
 from tidegate.core.foreign import Opened
 from tidegate.core.records import event_of
 from tidegate.domain.arguments import check_content, check_key, check_tags
-from tidegate.domain.audit import Action
+from tidegate.domain.audit import Action, nonce_of
 from tidegate.domain.foreign import Found, Source, Unread
 from tidegate.domain.limits import Limits
 from tidegate.domain.moment import NotATimeError, read_time
@@ -214,7 +214,7 @@ class Intake:
             tags=memory.tags,
             origin=Origin.IMPORT,
             version=present.version + 1 if present else 1,
-            nonce=self._act.ids(),
+            nonce=nonce_of(self._act.ids()),
             created_at=live.created_at if live else memory.created_at,
             updated_at=max(memory.updated_at, least),  # no time runs backwards
         )

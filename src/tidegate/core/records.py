@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from tidegate.core.gate import Act
-from tidegate.domain.audit import Action, Event, version_event
+from tidegate.domain.audit import Action, Event, nonce_of, version_event
 from tidegate.domain.memory import Saved, Status
 from tidegate.domain.record import Draft, Kind, Origin, Record
 from tidegate.domain.text import Columns
@@ -101,7 +101,7 @@ def _next_version(item: Item, before: Record | None, act: Act) -> tuple[Draft, S
         tags=item.tags,
         origin=item.origin,
         version=before.version + 1 if before else 1,
-        nonce=act.ids(),
+        nonce=nonce_of(act.ids()),
         created_at=before.created_at if before and replaces else act.at,
         updated_at=max(act.at, before.updated_at) if before and replaces else act.at,
     )

@@ -79,4 +79,4 @@ class _Keys:
 
     @cached_property
     def _by_commitment(self) -> Mapping[str, tuple[Kind, str]]:
-        return {commitment_of(each): (each.kind, each.key) for each in self._archive.every_version()}
+        return {commitment_of(each): (each.kind, each.key) for each, _ in self._archive.every_version()}

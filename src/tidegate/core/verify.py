@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tidegate.domain.anchor import Anchor
 from tidegate.domain.audit import GENESIS, Action, Entry, chain, commitment_of
-from tidegate.domain.record import Record
+from tidegate.domain.record import Kind, Record
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 
 _BEFORE_ALL = -(2**62)  # so that nothing put in before the first entry goes unseen
+_VERSION = re.compile(r"version ([0-9]{1,18})\b")
 PROBLEMS_MAX = 100
 """How many problems of one compartment are named."""
 
@@ -59,7 +61,7 @@ class Kept(Protocol):
 
     def snapshot(self) -> AbstractContextManager[None]: ...
     def entries(self, *, after: int = 0) -> Iterator[Entry]: ...
-    def every_version(self) -> Iterator[Record]: ...
+    def every_version(self) -> Iterator[tuple[Record, bool]]: ...
 
 
 def verify(archive: Kept, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False) -> Verdict:
@@ -90,7 +92,7 @@ class _Walk:
     last: Entry | None = None
     keyed_from: int | None = None
     plain_to: int = 0
-    told: dict[bytes, tuple[int, _Fate]] = field(default_factory=dict)
+    told: dict[bytes, _Told] = field(default_factory=dict)
 
     @property
     def sequence(self) -> int:
@@ -157,8 +159,10 @@ class _Walk:
         self.last = entry
         if self.secret and self.keyed_from is None:
             self.plain_to = entry.sequence
-        if entry.event.commitment:
-            self.told[_short(entry.event.commitment)] = (entry.sequence, _FATES.get(entry.event.action, _Fate.LIVE))
+        event = entry.event
+        if event.commitment:
+            fate = _FATES.get(event.action, _Fate.LIVE)
+            self.told[_short(event.commitment)] = _Told(entry.sequence, _number(event.detail), fate)
 
 
 class _Fate(IntEnum):
@@ -167,6 +171,14 @@ class _Fate(IntEnum):
     LIVE = 0  # or superseded
     HIDDEN = 1
     GONE = 2
+
+
+class _Told(NamedTuple):
+    """What the last entry about a version tells: a million of them fit in memory."""
+
+    sequence: int
+    number: int
+    fate: _Fate
 
 
 _FATES = {Action.DELETE: _Fate.HIDDEN, Action.EXPIRE: _Fate.HIDDEN, Action.PURGE: _Fate.GONE}
@@ -178,24 +190,53 @@ _CONTRADICTIONS = {
 }
 
 
-def _unexplained(archive: Kept, told: Mapping[bytes, tuple[int, _Fate]]) -> Iterator[Problem]:
+def _unexplained(archive: Kept, told: dict[bytes, _Told]) -> Iterator[Problem]:
     """No change without its entry: what is stored must be what the last entry about it says, and all of it there."""
-    seen: set[bytes] = set()
+    places = _Places()
     try:
-        for record in archive.every_version():
+        for record, newest in archive.every_version():
+            yield from places.take(record, newest)
             commitment = _short(commitment_of(record))
-            seen.add(commitment)
-            sequence, fate = told.get(commitment, (None, None))
-            if fate is None:
+            found = told.get(commitment)
+            if found is None or found.number != record.version:
                 yield Problem(f"version {record.version} was changed or put in, without an entry", key=record.key)
-            elif (fate, record.live) in _CONTRADICTIONS:
-                yield Problem(_CONTRADICTIONS[fate, record.live], sequence, record.key)
+                continue
+            del told[commitment]  # each stands once
+            if (found.fate, record.live) in _CONTRADICTIONS:
+                yield Problem(_CONTRADICTIONS[found.fate, record.live], found.sequence, record.key)
     except StorageError:
         yield Problem("a record cannot be read: it was damaged or changed")
         return
-    for commitment, (sequence, fate) in told.items():
-        if fate is not _Fate.GONE and commitment not in seen:
+    yield from places.wrong()
+    for sequence, _, fate in told.values():
+        if fate is not _Fate.GONE:
             yield Problem("the version that the entry tells of is not there any more, and was not purged", sequence)
+
+
+@dataclass(slots=True)
+class _Places:
+    """Which version stands under each key, and the latest that it has replaced: it must be the later one."""
+
+    standing: dict[tuple[Kind, str], int] = field(default_factory=dict)
+    replaced: dict[tuple[Kind, str], int] = field(default_factory=dict)
+
+    def take(self, record: Record, newest: bool) -> Iterator[Problem]:
+        name = (record.kind, record.key)
+        if not newest:
+            self.replaced[name] = max(record.version, self.replaced.get(name, 0))
+        elif self.standing.setdefault(name, record.version) != record.version:
+            yield Problem("two versions stand under one key", key=record.key)
+
+    def wrong(self) -> Iterator[Problem]:
+        for name, number in self.replaced.items():
+            if self.standing.get(name, 0) <= number:
+                yield Problem(f"version {number} is hidden, and no later one replaced it", key=name[1])
+
+
+def _number(detail: str) -> int:
+    """Of the version that an entry is about; 0 for what names none."""
+    found = _VERSION.match(detail)
+    return int(found[1]) if found else 0
 
 
 def _short(commitment: str) -> bytes:

@@ -16,6 +16,9 @@ GENESIS = "0" * 64
 # JSON makes the boundaries between fields unambiguous; ASCII keeps it free of encoding questions.
 _write_json = json.JSONEncoder(separators=(",", ":")).encode
 
+_WHOLE = "2."
+"""How nonces begin whose commitments cover kind, number and origin as well. Those before it were hexadecimal digits."""
+
 OWNER = ""
 """Stands in an event where a session would: for an act of the owner, or of the upkeep, outside any."""
 
@@ -52,7 +55,7 @@ class Event:
 
     session: the session's id, or OWNER.
     detail: names only (a rule, levels, argument names, a status); never a key, content, tag or query (P12).
-    commitment: hash of nonce, key, content and tags of the version concerned, or "".
+    commitment: to the version concerned, or "".
     """
 
     at: datetime
@@ -72,14 +75,17 @@ class Entry:
     hash: str
 
 
-def commit(nonce: str, key: str, content: str, tags: tuple[str, ...]) -> str:
-    """The commitment to one version: it reveals nothing once nonce and text are gone."""
-    return _digest([nonce, key, content, list(tags)], None)
+def nonce_of(random: str) -> str:
+    """The nonce of a new version. It says what the commitment covers, and lies in it: nobody can make that less."""
+    return _WHOLE + random
 
 
 def commitment_of(version: Draft) -> str:
-    """The commitment to a version that is there."""
-    return commit(version.nonce, version.key, version.content, version.tags)
+    """The commitment to all of a version but its times; it reveals nothing once nonce and text are gone."""
+    fields: list[object] = [version.nonce, version.key, version.content, list(version.tags)]
+    if version.nonce.startswith(_WHOLE):
+        fields += [version.kind, version.version, version.origin]
+    return _digest(fields, None)
 
 
 def version_event(at: datetime, session: str, action: Action, version: Draft, status: str = "") -> Event:

@@ -34,7 +34,7 @@ class Draft:
 
     tags: NFC, trimmed, distinct, in code-point order.
     version: counts from 1, for ever, also over deletions.
-    nonce: the random part of the version's audit commitment; it is purged with the text.
+    nonce: the random part of the version's audit commitment, from `audit.nonce_of`; it is purged with the text.
     """
 
     kind: Kind

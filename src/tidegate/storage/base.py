@@ -141,8 +141,8 @@ class Archive(Compartment):
         """Every version kept under a key, newest first."""
 
     @abstractmethod
-    def every_version(self) -> Iterator[Record]:
-        """Every version of every record of every kind, live, deleted or superseded, in no particular order."""
+    def every_version(self) -> Iterator[tuple[Record, bool]]:
+        """Every version of every record of every kind, and whether it is the newest under its key, in no order."""
 
     @abstractmethod
     def dead(self, before: datetime) -> list[VersionId]:

@@ -170,15 +170,16 @@ class InMemoryCompartment(_Transactional, Archive):
     # For the owner and the upkeep
 
     def versions(self, kind: Kind, key: str) -> list[Record]:
-        found = [record for record in self.every_version() if (record.kind, record.key) == (kind, key)]
+        found = [record for record, _ in self.every_version() if (record.kind, record.key) == (kind, key)]
         return sorted(found, key=lambda record: -record.version)
 
-    def every_version(self) -> Iterator[Record]:
+    def every_version(self) -> Iterator[tuple[Record, bool]]:
         with self._lock:
-            return iter([*self._records.values(), *self._versions.values()])
+            newest, replaced = list(self._records.values()), list(self._versions.values())
+        return ((record, at < len(newest)) for at, record in enumerate(newest + replaced))
 
     def dead(self, before: datetime) -> list[VersionId]:
-        found = (record for record in self.every_version() if self._died(record, before))
+        found = (record for record, _ in self.every_version() if self._died(record, before))
         return [VersionId(record.kind, record.key, record.version) for record in found]
 
     def remove(self, version: VersionId) -> Record | None:
@@ -236,9 +237,9 @@ class InMemoryCompartment(_Transactional, Archive):
         self._set(self._analysis, "whole", ANALYSIS_VERSION)
 
     def _died(self, version: Record, before: datetime) -> bool:
-        """Deleted by then, or followed by a version that was saved by then, or left behind by its key."""
-        newest = self._records.get((version.kind, version.key))
-        if newest is None or any(r.deleted_at is not None and r.deleted_at <= before for r in (version, newest)):
+        """Deleted by then, or followed by a version that was saved by then."""
+        newest = self._records.get((version.kind, version.key), version)
+        if any(r.deleted_at is not None and r.deleted_at <= before for r in (version, newest)):
             return True
         followers = (r for r in self.versions(version.kind, version.key) if r.version > version.version)
         return any(follower.updated_at <= before for follower in followers)

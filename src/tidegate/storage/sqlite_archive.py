@@ -18,7 +18,8 @@ SELECT {VERSION} FROM records WHERE kind = ?1 AND key = ?2 AND level = ?3 UNION 
 SELECT {VERSION} FROM versions WHERE kind = ?1 AND key = ?2 AND level = ?3 ORDER BY version DESC
 """
 _EVERY_VERSION = f"""
-SELECT kind, {VERSION} FROM records WHERE level = ?1 UNION ALL SELECT kind, {VERSION} FROM versions WHERE level = ?1
+SELECT 1, kind, {VERSION} FROM records WHERE level = ?1 UNION ALL
+SELECT 0, kind, {VERSION} FROM versions WHERE level = ?1
 """
 # Times under one key never run backwards, so any later version that was saved by then will do.
 _DEAD = """
@@ -30,8 +31,7 @@ SELECT kind, key, version FROM versions AS old WHERE level = ?1 AND (
                      AND later.version > old.version AND later.updated_at <= ?2)
     OR EXISTS (SELECT 1 FROM records
                WHERE records.kind = old.kind AND records.key = old.key
-                     AND (records.updated_at <= ?2 OR records.deleted_at <= ?2))
-    OR NOT EXISTS (SELECT 1 FROM records WHERE records.kind = old.kind AND records.key = old.key))
+                     AND (records.updated_at <= ?2 OR records.deleted_at <= ?2)))
 """
 _REMOVE = (
     f"""
@@ -72,10 +72,10 @@ class SqliteArchive(SqliteCompartment, Archive):
     def versions(self, kind: Kind, key: str) -> list[Record]:
         return [self._record(kind, row) for row in self._db.execute(_VERSIONS, (kind, key, self.level.name))]
 
-    def every_version(self) -> Iterator[Record]:
+    def every_version(self) -> Iterator[tuple[Record, bool]]:
         try:
-            for label, *row in self._db.execute(_EVERY_VERSION, (self.level.name,)):
-                yield self._record(Kind(label), tuple(row))
+            for newest, label, *row in self._db.execute(_EVERY_VERSION, (self.level.name,)):
+                yield self._record(Kind(label), tuple(row)), bool(newest)
         except ValueError:  # an unknown kind, or no text
             raise damaged() from None
 

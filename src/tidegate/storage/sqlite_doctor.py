@@ -27,11 +27,6 @@ _FOREIGN_ROWS = """
 SELECT count(*) FROM (SELECT level, kind FROM records UNION ALL SELECT level, kind FROM versions)
 WHERE level NOT IN (SELECT level FROM compartment) OR kind NOT IN (SELECT value FROM json_each(?))
 """
-_ORPHANS = """
-SELECT count(*) FROM versions WHERE NOT EXISTS (
-    SELECT 1 FROM records WHERE records.kind = versions.kind AND records.key = versions.key
-    AND records.version > versions.version)
-"""
 _OURS = "deleted_at IS NULL AND level IN (SELECT level FROM compartment)"
 _LIVE = f"SELECT id FROM records WHERE kind = 'memory' AND {_OURS}"
 _INDEX = (
@@ -126,8 +121,6 @@ def _fresh_schema(script: str) -> list[Row]:
 def _rows(db: Connection, where: str) -> Iterator[Finding]:
     if foreign := _count(db, _FOREIGN_ROWS, json.dumps(list(Kind))):
         yield error(where, f"rows of an unknown level or kind, which nobody can read: {foreign}", _LOOK)
-    if orphans := _count(db, _ORPHANS):
-        yield warning(where, f"earlier versions that belong to no memory: {orphans}", "purge them")
     if any(_count(db, query) for query in _TAGS):
         yield error(where, "the table of tags disagrees with the memories", _REPAIR, remedy=Remedy.TAGS)
 
