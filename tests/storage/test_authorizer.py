@@ -23,7 +23,7 @@ WRITES = [
     "DELETE FROM terms WHERE rowid = 1",
     "UPDATE statistics SET documents = 0",
     "DELETE FROM vocabulary",
-    "INSERT INTO audit SELECT sequence + 9, at, session, action, detail, commitment, previous, hash FROM audit",
+    "UPDATE compartment SET analysis = 0",
 ]
 NEVER = [
     "ATTACH '{other}' AS other",
@@ -80,6 +80,14 @@ NEVER = [
     "UPDATE audit SET detail = 'x'",
     "UPDATE AUDIT SET detail = 'x'",
     "DELETE FROM audit",
+    "REPLACE INTO audit SELECT * FROM audit",
+    "INSERT OR REPLACE INTO audit VALUES (1, 0, '', 'save', '', '', '', '')",
+    "INSERT OR IGNORE INTO audit VALUES (1, 0, '', 'save', '', '', '', '')",
+    "INSERT INTO audit VALUES (1, 0, '', '', '', '', '', '') ON CONFLICT (sequence) DO UPDATE SET detail = 'x'",
+    "INSERT INTO audit SELECT sequence + 9, at, session, action, detail, commitment, previous, hash FROM audit",
+    "UPDATE compartment SET agent = 'x'",
+    "UPDATE OR REPLACE Compartment SET Level = 'PUBLIC', analysis = 1",
+    "UPDATE compartment SET rowid = 9",
     "INSERT OR REPLACE INTO compartment VALUES ('x', 'PUBLIC', 1)",
     "DELETE FROM compartment",
     "INSERT INTO compartment VALUES ('assistant', 'RESTRICTED', 1)",

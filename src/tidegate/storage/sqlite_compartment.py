@@ -22,6 +22,7 @@ from tidegate.storage.sqlite_connection import (
     bounded_work,
     close,
     damaged,
+    enter,
     is_sealed,
     set_synchronous,
 )
@@ -246,7 +247,7 @@ class SqliteCompartment(Compartment):
     def _enter(self, entry: Entry) -> None:
         event = entry.event
         fields = (event.session, event.action, event.detail, event.commitment, entry.previous, entry.hash)
-        self._db.execute(_APPEND, (entry.sequence, stamp(event.at), *fields))
+        enter(self._db, _APPEND, (entry.sequence, stamp(event.at), *fields))
 
     def _withdraw(self, kind: Kind, key: str) -> int | None:
         """Take the live record under a key, if any, out of tags, index and statistics; the row's id."""

@@ -18,7 +18,6 @@ import apsw
 from tidegate.errors import StorageError
 from tidegate.storage.base import BudgetSpentError
 
-Connection = apsw.Connection
 DriverError = apsw.Error
 Value = str | int | bytes | None
 Row = tuple[Any, ...]  # the schema says which types
@@ -42,15 +41,23 @@ _ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
 _READING = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_TRANSACTION})
 _CHANGING = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
 _FIXED: dict[int, frozenset[str]] = {
-    apsw.SQLITE_INSERT: frozenset({"compartment"}),
-    apsw.SQLITE_UPDATE: frozenset({"audit"}),
+    apsw.SQLITE_INSERT: frozenset({"compartment", "audit"}),
+    apsw.SQLITE_UPDATE: frozenset({"compartment", "audit"}),
     apsw.SQLITE_DELETE: frozenset({"compartment", "audit"}),
 }
 """What no change may touch: whose file this is, and what the audit says already (P9)."""
+_ANALYSIS = (apsw.SQLITE_UPDATE, "compartment", "analysis")
+_ENTRY = (apsw.SQLITE_INSERT, "audit")
 _FUNCTIONS = frozenset({"bm25", "count", "match", "substr", "tally"})
 _PRAGMAS = frozenset({"data_version", "synchronous"})  # the first is asked by FTS5 itself
 
 apsw.config(apsw.SQLITE_CONFIG_LOG, None)  # P12: the engine's own log names files and statements
+
+
+class Connection(apsw.Connection):
+    """A connection. entering: whether it is adding to the audit, by `enter`."""
+
+    entering = False
 
 
 def storage_error(error: apsw.Error) -> StorageError:
@@ -88,7 +95,7 @@ def open_file(path: Path, *, writable: bool, synchronous: str) -> Connection:
         connection = _open_sealed(path)
     else:
         flags = apsw.SQLITE_OPEN_READWRITE if writable else apsw.SQLITE_OPEN_READONLY
-        connection = apsw.Connection(str(path), flags=flags)  # no SQLITE_OPEN_URI: a path is a path
+        connection = Connection(str(path), flags=flags)  # no SQLITE_OPEN_URI: a path is a path
     _leave_file_alone(connection, _size(wal_of(path)) > 0)
     _wait_for_locks(connection)
     _defend(connection)
@@ -105,7 +112,7 @@ def open_foreign(path: Path) -> Connection:
     if _size(wal_of(path)) == 0 and not any(each.exists() for each in beside):
         connection = _open_sealed(path)
     else:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        connection = Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         _leave_file_alone(connection, True)
     _wait_for_locks(connection)
     _defend(connection)
@@ -134,7 +141,7 @@ def wal_of(path: Path) -> Path:
 
 def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> None:
     """A new database, made by a script of SQL statements; in the file, and synchronised, on return."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+    connection = Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     try:
         _write_ahead(connection)
         set_synchronous(connection, "FULL")
@@ -146,7 +153,7 @@ def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> No
 
 def copy_file(connection: Connection, path: Path) -> None:
     """Copy the whole database of a connection, as of one moment, into a file."""
-    target = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    target = Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         with target.backup("main", connection, "main") as backup:
             backup.step()
@@ -168,11 +175,21 @@ def confine(connection: Connection, *, writable: bool) -> None:
         elif action == apsw.SQLITE_PRAGMA:
             ok = first in _PRAGMAS
         else:
-            ok = action in allowed and not _is_fixed(action, first or "")
+            free = (action, first, second) == _ANALYSIS or (connection.entering and (action, first) == _ENTRY)
+            ok = action in allowed and (free or not _is_fixed(action, first or ""))
         return apsw.SQLITE_OK if ok else apsw.SQLITE_DENY
 
     connection.authorizer = authorize
     _leave_file_alone(connection, False)
+
+
+def enter(connection: Connection, statement: str, bindings: tuple[Value, ...]) -> None:
+    """Add to the audit (P9). To an authorizer a REPLACE is an INSERT like any other, so no statement but this may."""
+    connection.entering = True
+    try:
+        connection.execute(statement, bindings)
+    finally:
+        connection.entering = False
 
 
 def _is_fixed(action: int, table: str) -> bool:
@@ -215,7 +232,7 @@ def _is_sealed(path: Path) -> bool:
 
 def _open_sealed(path: Path) -> Connection:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags)
+    return Connection(f"file:{quote(str(path))}?immutable=1", flags=flags)
 
 
 def _size(path: Path) -> int:
