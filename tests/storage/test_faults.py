@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from datetime import UTC, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
 
@@ -296,6 +296,24 @@ def test_a_clock_set_back_moves_no_time_of_a_memory_backwards_and_breaks_no_chai
     with opened(home, prefix="x") as store:
         assert store.session("assistant", "main").taint is Level.INTERNAL
         assert [memory.key for memory in store.session("assistant", "main").memory.list()] == ["kept", "old"]
+
+
+@pytest.mark.parametrize("time", [datetime.min, datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime.max])
+def test_a_clock_that_is_centuries_wrong_breaks_no_chain(home: Path, tmp_path: Path, time: datetime) -> None:
+    times = [time.replace(tzinfo=UTC)]
+    with Store(SqliteProvider(home), toolset=TOOLS, clock=lambda: times[-1]) as store:
+        session = store.session("assistant", "main")
+        session.memory.save("k", "then")
+        times.append(START)
+        session.memory.save("k", "now")
+        shown = [line.entry.event.at for line in store.owner("assistant").trail()]
+        assert shown == [times[0], times[0], START]
+        store.transfer("assistant").backup(tmp_path / "backup")
+        before = store.owner("assistant").verify()
+    with Store(SqliteProvider(tmp_path / "restored"), toolset=TOOLS, clock=lambda: START) as store:
+        store.transfer("assistant").restore_backup(tmp_path / "backup")
+        assert store.owner("assistant").verify() == before
+    assert all(verdict.holds for verdict in before)
 
 
 def test_a_clock_of_another_zone_gives_the_same_times_and_a_chain_that_holds(home: Path) -> None:

@@ -29,7 +29,6 @@ from tidegate.storage.sqlite_connection import (
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_TIMES_END = 250_000_000_000_000_000  # in the year 9892, before the last that a datetime can name
 _UNDECODABLE = (KeyError, TypeError, ValueError, OverflowError)  # what raw SQL can put in, and this program never does
 _ORIGINS = {origin.value: origin for origin in Origin}
 _write_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -323,10 +322,12 @@ def _counts(terms: Sequence[str], tally: bytes) -> dict[str, tuple[int, int, int
 
 def _entry(row: Row) -> Entry:
     sequence, at, session, action, detail, commitment, previous, digest = row
-    if not 0 <= at < _TIMES_END:
-        at = 0  # whoever wrote that has broken the chain there, and `verify` must be able to say so
     try:
-        return Entry(sequence, Event(_time(at), session, Action(action), detail, commitment), previous, digest)
+        time = _time(at)
+    except OverflowError:
+        time = _EPOCH  # whoever wrote that has broken the chain there, and `verify` must be able to say so
+    try:
+        return Entry(sequence, Event(time, session, Action(action), detail, commitment), previous, digest)
     except _UNDECODABLE:
         raise damaged() from None
 
