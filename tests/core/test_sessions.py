@@ -190,6 +190,8 @@ def test_p17_sessions_that_hang_from_themselves_or_too_deep_have_ended(scene: Sc
         scene.store.resume(AGENT, first)
     with pytest.raises(Refused, match="session ended"):
         scene.store.sessions.reset(first)
+    with pytest.raises(Refused, match="session ended"):
+        scene.store.sessions.set_ceiling(first, Level.INTERNAL)
     living = [row.name for row in scene.store.sessions.list(AGENT) if not row.ended]
     assert living == [str(number) for number in range(2996, 3001) if str(number) in parents or number == 3000]
 
@@ -253,3 +255,15 @@ def test_p15_a_session_under_one_that_has_ended_holds_no_ceiling_up(scene: Scene
     child.end()
     scene.store.sessions.set_ceiling(parent.id, Level.PUBLIC)
     assert parent.ceiling is Level.PUBLIC
+
+
+def test_p7_an_erased_agent_has_no_session_left_that_could_make_it_anew(scene: Scene) -> None:
+    named, ephemeral = scene.store.session(AGENT, "main"), scene.store.session(AGENT, level=Level.CONFIDENTIAL)
+    ephemeral.memory.save("k", "kept until now")
+    owner = scene.store.owner(AGENT)
+    assert owner.erase(dry_run=True).sessions == 2
+    assert owner.erase().sessions == 2
+    for session in (named, ephemeral):
+        with pytest.raises(Refused, match="session ended"):
+            session.memory.save("k", "and again")
+    assert scene.store.agents() == []

@@ -75,7 +75,13 @@ def test_list_shows_every_session_of_the_agent_alone_as_json_lines(cli: Run) -> 
 def test_list_with_a_level_shows_less(cli: Run) -> None:
     cli("session", "new", "high", "--level", "CONFIDENTIAL")
     cli("session", "new", "low", "--level", "INTERNAL")
-    assert [row["name"] for row in rows(cli("session", "list", "--level", "INTERNAL", "--json"))] == ["low"]
+    cli("session", "new", "lowest")
+    for level, names in (
+        ("CONFIDENTIAL", ["high", "low", "lowest"]),
+        ("INTERNAL", ["low", "lowest"]),
+        ("PUBLIC", ["lowest"]),
+    ):
+        assert [row["name"] for row in rows(cli("session", "list", "--level", level, "--json"))] == names
 
 
 def test_list_of_none_is_empty(cli: Run) -> None:

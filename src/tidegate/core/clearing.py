@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import takewhile
 
-from tidegate.domain.audit import Action, version_event
+from tidegate.core.removal import remove
 from tidegate.domain.message import is_of, key_of
 from tidegate.domain.record import Kind
 from tidegate.policy.levels import Level
@@ -66,5 +66,4 @@ class Clearing:
         now = self._clock()
         archive.bury(Kind.MESSAGE, key, now)  # only what is dead can be removed
         for version in archive.versions(Kind.MESSAGE, key):
-            archive.remove(VersionId(Kind.MESSAGE, key, version.version))
-            archive.append(version_event(now, session, Action.PURGE, version))
+            remove(archive, now, session, VersionId(Kind.MESSAGE, key, version.version))

@@ -25,7 +25,6 @@ from tidegate.storage.base import Reading, View, WritableView
 
 TIME_LIMIT_SECONDS_MAX = 24 * 3600
 _BATCH = 100
-_WHOLE = 2**31  # no content is longer
 
 
 class SessionJobs:
@@ -179,13 +178,7 @@ def _newest(told: tuple[Run, Level]) -> tuple[float, int, int]:
 
 
 def _live(compartment: Reading) -> Iterator[Record]:
-    after = ""
-    while True:
-        batch = compartment.page(Kind.JOB, after=after, tag=None, limit=_BATCH, chars_max=_WHOLE)
-        yield from batch
-        if len(batch) < _BATCH:
-            return
-        after = batch[-1].key
+    return records.every(compartment, Kind.JOB, batch=_BATCH, chars_max=records.WHOLE)
 
 
 def _own(view: WritableView, name: str) -> Record | None:

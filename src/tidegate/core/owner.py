@@ -122,17 +122,14 @@ class Owner:
         No chain is left to enter it in: keep `heads` if it must be shown later. SPINE.md and TRIGGER.md stay.
         Raises: NotFound, StorageError (busy: run it again).
         """
-        agent, provider = self._door.agent, self._door.provider
-        living = [row.id for row in provider.control.sessions(agent) if not row.ended]
-        heads = self._heads()
-        if not dry_run and living:
-            with provider.control.transaction():
-                for session in living:
-                    provider.control.end(session)  # first, so that nobody holds a taint over what is gone (P7)
-        levels = provider.erase(agent, dry_run=dry_run)
-        if not (levels or living):
+        agent, heads = self._door.agent, self._heads()
+        ended = self._door.sessions.end_all(
+            agent, dry_run=dry_run
+        )  # first: nobody holds a taint over what is gone (P7)
+        levels = self._door.provider.erase(agent, dry_run=dry_run)
+        if not (levels or ended):
             raise NotFound("agent: nothing was ever saved for it", argument="agent")
-        return Erased(agent, tuple(levels), len(living), heads)
+        return Erased(agent, tuple(levels), ended, heads)
 
     def _heads(self) -> tuple[Anchor, ...]:
         try:

@@ -9,9 +9,9 @@ from itertools import islice
 
 from tidegate.core.clearing import Clearing
 from tidegate.core.door import Door
-from tidegate.core.records import event_of, every
+from tidegate.core.records import every
+from tidegate.core.removal import remove
 from tidegate.core.upkeep import sweep
-from tidegate.domain.audit import Action
 from tidegate.domain.message import session_of
 from tidegate.domain.record import Kind
 from tidegate.domain.version import Purged
@@ -105,8 +105,6 @@ def _remove_all(door: Door, archive: Archive, dead: Sequence[VersionId], progres
         act = door.act()
         with archive.transaction(durable=True):
             for version in step:
-                removed = archive.remove(version)  # never one that lives: what is dead stays so
-                if removed is not None:
-                    archive.append(event_of(act, Action.PURGE, removed))
+                remove(archive, act.at, act.session, version)  # never one that lives: what is dead stays so
         done += len(step)
         progress(f"{archive.level}: {done} of {len(dead)} versions removed")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import takewhile
 
 from tidegate.core import records
 from tidegate.core.gate import Act, Answer, Gate, Seat
@@ -37,7 +38,6 @@ from tidegate.policy.levels import Level
 from tidegate.storage.base import Reading, View, WritableView
 
 _BATCH = 200
-_WHOLE = 2**31  # no content is longer
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -174,27 +174,13 @@ def put(view: WritableView, act: Act, run: Run) -> Ticket:
 
 
 def _listed(compartment: Reading, group: str) -> Iterator[Record]:
-    after = key_of(group, 0)
-    while True:
-        batch = compartment.page(Kind.RUN, after=after, tag=None, limit=_BATCH, chars_max=0)
-        for record in batch:
-            if not is_of(record.key, group):
-                return
-            yield record
-        if len(batch) < _BATCH:
-            return
-        after = batch[-1].key
+    found = records.every(compartment, Kind.RUN, batch=_BATCH, chars_max=0, after=key_of(group, 0))
+    return takewhile(lambda record: is_of(record.key, group), found)
 
 
 def _opened(compartment: Reading, tag: str = OPEN) -> list[Ticket]:
-    found: list[Ticket] = []
-    after = ""
-    while True:
-        batch = compartment.page(Kind.RUN, after=after, tag=tag, limit=_BATCH, chars_max=_WHOLE)
-        found += [Ticket(read(record), record) for record in batch]
-        if len(batch) < _BATCH:
-            return found
-        after = batch[-1].key
+    found = records.every(compartment, Kind.RUN, tag=tag, batch=_BATCH, chars_max=records.WHOLE)
+    return [Ticket(read(record), record) for record in found]
 
 
 # The verbs

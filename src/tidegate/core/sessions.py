@@ -234,8 +234,20 @@ class Sessions:
 
     def _highest_under(self, row: SessionRow | None) -> Level:
         """The highest taint of those in the family that live."""
-        family = [self.read(each.id) for each in self._family(row)] if row else []
+        family = [self.read(each.id) for each in self._family(row)] if row and not row.ended else []
         return max((each.taint for each in family if each and not each.ended), default=Level.PUBLIC)
+
+    def end_all(self, agent: str, *, dry_run: bool) -> int:
+        """End every session of an agent whose compartments are about to go, and with them any entry; how many lived."""
+        ended = 0
+        for store in (self._named, self._ephemeral):
+            living = [row.id for row in store.sessions(agent) if not row.ended]
+            ended += len(living)
+            if living and not dry_run:
+                with store.transaction():
+                    for session in living:
+                        store.end(session)
+        return ended
 
     def _family(self, row: SessionRow) -> Iterator[SessionRow]:
         """A session and those that descend from it, ended ones too."""

@@ -140,9 +140,9 @@ class Store:
 
     def tidy_runs(self, agent: str, level: Level) -> int:
         """Really remove what is no longer needed of old runs of jobs; how many versions. Raises: StorageError."""
-        from tidegate.core.tidying import Tidying
+        from tidegate.core.tidying import tidy
 
-        return Tidying(self._provider, self._clock).tidy(check_agent(agent), level)
+        return tidy(self._provider, self._clock, check_agent(agent), level)
 
     def _session(self, row: SessionRow, origin: Origin, generation: int = 0) -> Session:
         gate, sessions, toolset = self._gate, self.sessions, self._toolset

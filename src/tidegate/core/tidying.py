@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from tidegate.domain.audit import OWNER, Action, version_event
+from tidegate.core.records import every
+from tidegate.core.removal import remove
+from tidegate.domain.audit import OWNER
 from tidegate.domain.job import OPEN, UNDELIVERED
+from tidegate.domain.message import session_of
 from tidegate.domain.record import Kind, Record
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive, StorageProvider, VersionId
@@ -17,57 +20,40 @@ RUNS_KEPT = 50
 _BATCH = 200
 
 
-class Tidying:
-    """Removes old runs of one compartment, each removal entered in its audit chain."""
-
-    def __init__(self, provider: StorageProvider, clock: Callable[[], datetime]) -> None:
-        self._provider = provider
-        self._clock = clock
-
-    def tidy(self, agent: str, level: Level) -> int:
-        """How many versions were removed. Raises: StorageError."""
-        if agent not in self._provider.agents():
-            return 0
-        with self._provider.archive(agent, level) as archive:
-            old = set(_old(archive))
-            gone = 0
-            for record in list(_runs(archive)):
-                gone += self._remove(archive, record, whole=record.key in old)
-        return gone
-
-    def _remove(self, archive: Archive, record: Record, *, whole: bool) -> int:
-        """In one transaction: the versions that were replaced, or all of them."""
-        if not _doomed(archive, record.key, whole=whole):
-            return 0
-        with archive.transaction():
-            now, doomed = self._clock(), _doomed(archive, record.key, whole=whole)  # again: others tidy as well
-            if whole:
-                archive.bury(Kind.RUN, record.key, now)  # only what is dead can be removed
-            for version in doomed:
-                archive.remove(VersionId(Kind.RUN, record.key, version.version))
-                archive.append(version_event(now, OWNER, Action.PURGE, version))
-        return len(doomed)
+def tidy(provider: StorageProvider, clock: Callable[[], datetime], agent: str, level: Level) -> int:
+    """Really remove old runs of one compartment, each with its entry; how many versions. Raises: StorageError."""
+    if agent not in provider.agents():
+        return 0
+    with provider.archive(agent, level) as archive:
+        old = set(_old(archive))
+        return sum(_remove(archive, clock(), record, whole=record.key in old) for record in list(_ended(archive)))
 
 
-def _doomed(archive: Archive, key: str, *, whole: bool) -> list[Record]:
+def _remove(archive: Archive, now: datetime, record: Record, *, whole: bool) -> int:
+    """In one transaction: the versions that were replaced, or all of them."""
+    if not _doomed(archive, record.key, whole=whole):
+        return 0
+    with archive.transaction():
+        doomed = _doomed(archive, record.key, whole=whole)  # again: others tidy as well
+        if doomed and whole:
+            archive.bury(Kind.RUN, record.key, now)  # only what is dead can be removed
+        return sum(remove(archive, now, OWNER, version) for version in doomed)
+
+
+def _doomed(archive: Archive, key: str, *, whole: bool) -> list[VersionId]:
     versions = archive.versions(Kind.RUN, key)
-    return versions if whole else versions[1:]
+    return [VersionId(Kind.RUN, key, each.version) for each in (versions if whole else versions[1:])]
 
 
-def _runs(archive: Archive) -> Iterator[Record]:
-    after = ""
-    while True:
-        batch = archive.page(Kind.RUN, after=after, tag=None, limit=_BATCH, chars_max=0)
-        yield from (record for record in batch if OPEN not in record.tags)
-        if len(batch) < _BATCH:
-            return
-        after = batch[-1].key
+def _ended(archive: Archive) -> Iterator[Record]:
+    found = every(archive, Kind.RUN, batch=_BATCH, chars_max=0)
+    return (record for record in found if OPEN not in record.tags)
 
 
 def _old(archive: Archive) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
-    for record in _runs(archive):
+    for record in _ended(archive):
         if UNDELIVERED not in record.tags:
-            groups.setdefault(record.key.rpartition("/")[0], []).append(record.key)
+            groups.setdefault(session_of(record.key), []).append(record.key)
     for keys in groups.values():
         yield from keys[:-RUNS_KEPT]

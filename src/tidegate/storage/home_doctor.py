@@ -38,7 +38,7 @@ def examine_place(
     """What is wrong with where the home lies."""
     found = filesystem(home)
     if not is_coherent(found):
-        advice = "move the home to a local disk, or use PostgreSQL; copied while nothing runs, it stays whole"
+        advice = "move the home to a local disk; copied while nothing runs, it stays whole"
         yield error("home", f"it lies on {found}, whose locks cannot be trusted", advice)
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
         yield error("home", "this user cannot read and write it", "give it to the user that runs Tidegate")

@@ -136,7 +136,7 @@ def _visible(taint: Level) -> tuple[Level, ...]:
 
 def _require_coherent(filesystem: str | None) -> None:
     if not is_coherent(filesystem):
-        raise StorageError(f"home: lies on {filesystem}, whose locks cannot be trusted; use a local disk or PostgreSQL")
+        raise StorageError(f"home: lies on {filesystem}, whose locks cannot be trusted; use a local disk")
 
 
 @dataclass(slots=True)

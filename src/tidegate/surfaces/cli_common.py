@@ -80,7 +80,7 @@ def open_session() -> Iterator[Session]:
         if chosen.session is not None:
             yield store.resume(chosen.agent, chosen.session, origin=Origin.OWNER)
         else:
-            yield store.session(chosen.agent, level=chosen.level or Level.PUBLIC, origin=Origin.OWNER)
+            yield store.session(chosen.agent, level=level_or(Level.PUBLIC), origin=Origin.OWNER)
 
 
 @contextmanager
@@ -90,10 +90,16 @@ def open_at_level() -> Iterator[tuple[Store, Level, str]]:
     refuse_both()
     with open_store() as store:
         if chosen.session is None:
-            yield store, chosen.level or Level.PUBLIC, ""
+            yield store, level_or(Level.PUBLIC), ""
         else:
             row = store.sessions.find(chosen.agent, chosen.session)
             yield store, row.taint, row.id
+
+
+def level_or(default: Level) -> Level:
+    """The level that was named; PUBLIC is one, though it counts as nothing."""
+    given = options().level
+    return default if given is None else given
 
 
 def refuse_both() -> None:

@@ -11,7 +11,7 @@ import click
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.surfaces import output
-from tidegate.surfaces.cli_common import Command, open_session, options, remark, show, standard_input
+from tidegate.surfaces.cli_common import Command, level_or, open_session, options, remark, show, standard_input
 from tidegate.tools import results
 
 _KEY = "The memory's name, exactly."
@@ -98,7 +98,7 @@ def _seen() -> str:
         return " that this session may see"
     if chosen.level is Level.RESTRICTED:
         return ""
-    return f" that {chosen.level or Level.PUBLIC} may see; --level {Level.RESTRICTED} sees every level"
+    return f" that {level_or(Level.PUBLIC)} may see; --level {Level.RESTRICTED} sees every level"
 
 
 def _call(tool: str, lines: Callable[[dict[str, Any]], Iterable[str]], **arguments: object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import sys
 import click
 
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import FOR_NO_AGENT, Command, options, remark
+from tidegate.surfaces.cli_common import FOR_NO_AGENT, Command, level_or, options, remark
 
 
 @click.command(
@@ -26,7 +26,7 @@ def mcp() -> int:
     if sys.stdin is not None and sys.stdin.isatty():  # somebody tries it by hand, and would see nothing
         remark("tidegate mcp: waiting for an MCP client on standard input; Ctrl-C ends it")
     chosen = options()
-    return serve(chosen.home, chosen.agent, chosen.session, chosen.level or Level.PUBLIC)
+    return serve(chosen.home, chosen.agent, chosen.session, level_or(Level.PUBLIC))
 
 
 @click.command(cls=Command, common=FOR_NO_AGENT, examples=("tidegate demo",))

@@ -10,7 +10,7 @@ import click
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
-from tidegate.surfaces.cli_common import INCOMPLETE, LEVEL, Group, agreed, open_store, options, remark, show
+from tidegate.surfaces.cli_common import INCOMPLETE, LEVEL, Group, agreed, level_or, open_store, options, remark, show
 from tidegate.surfaces.output import REMAINS, escape, note
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def session() -> None:
 )
 def list_() -> None:
     """Show the agent's sessions, ended ones too; with --level, those at or below it. JSON: one object a line."""
-    top = options().level or Level.RESTRICTED
+    top = level_or(Level.RESTRICTED)
     with open_store() as store:
         rows = [row for row in store.sessions.list(options().agent) if row.taint.can_flow_to(top)]
     for row in rows:
@@ -66,7 +66,7 @@ def new(name: str | None, ceiling: Level | None) -> None:
 
     chosen = _the(name, otherwise=fresh_id())
     with open_store() as store:
-        _show(store.sessions.new(options().agent, chosen, options().level or Level.PUBLIC, ceiling))
+        _show(store.sessions.new(options().agent, chosen, level_or(Level.PUBLIC), ceiling))
 
 
 @session.command(name="raise", common=_OF_ONE, examples=("tidegate session raise main CONFIDENTIAL",))

@@ -14,7 +14,17 @@ from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.servers import Classification, Pin, ServerCall
 from tidegate.policy.taint import Standing
-from tidegate.surfaces.cli_common import FOR_NO_AGENT, Group, agreed, open_store, options, refuse_both, remark, show
+from tidegate.surfaces.cli_common import (
+    FOR_NO_AGENT,
+    Group,
+    agreed,
+    level_or,
+    open_store,
+    options,
+    refuse_both,
+    remark,
+    show,
+)
 from tidegate.surfaces.output import escape
 
 if TYPE_CHECKING:
@@ -177,7 +187,7 @@ def _standing() -> Standing:
     refuse_both()
     name = options().session
     if name is None:
-        return Standing(options().level or Level.PUBLIC, Level.RESTRICTED)
+        return Standing(level_or(Level.PUBLIC), Level.RESTRICTED)
     with open_store() as store:
         rows = [row for row in store.sessions.list(options().agent) if row.name == name]
         return (rows[0] if rows else store.sessions.find(options().agent, name)).standing
