@@ -9,12 +9,15 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx2
 import pytest
 from tests.gateway.conftest import ECHO
 from tests.gateway.hostile_marks import CANARY
 
+import tidegate
 from tidegate.config_servers import Server
 from tidegate.core.session import Session
 from tidegate.core.store import Store
@@ -35,13 +38,19 @@ TOOL = {
 
 
 class Peer(ThreadingHTTPServer):
-    """A small MCP server over HTTP. how: what it does at a call. seen: every request, with its headers."""
+    """A small MCP server over HTTP. how: what it does at a call, and `meanwhile` before it answers.
+
+    status, location: of a redirect; where it leads to, every call is answered. seen: every request, with its headers.
+    """
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.how = "behaves"
+        self.status, self.location = 307, "/elsewhere"
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.replied = threading.Event()
         self.seen: list[tuple[str, str, dict[str, str], Any]] = []
 
     @property
@@ -84,14 +93,17 @@ class _Handler(BaseHTTPRequestHandler):
                 )
             case _:
                 self._send(b"", 202)
+                if "method" not in body:
+                    self.server.replied.set()
 
     def _call(self, body: dict[str, Any]) -> None:
         result = {"content": [{"type": "text", "text": body["params"]["arguments"].get("text", "")}]}
-        match self.server.how:
+        match self.server.how if self.path == "/mcp" else "behaves":
             case "fails":
                 self._send(CANARY.encode(), 500)
             case "redirects":
-                self._send(b"", 307, Location=f"http://localhost:{self.server.server_port}/elsewhere")
+                self.server.meanwhile()
+                self._send(b"", self.server.status, Location=self.server.location)
             case "bomb":
                 self._send(gzip.compress(b" " * 50_000_000), **{"Content-Encoding": "gzip"})
             case "endless":
@@ -106,12 +118,21 @@ class _Handler(BaseHTTPRequestHandler):
                 }
                 self._stream(lambda: f"data: {json.dumps(note)}\n\n".encode(), "text/event-stream")
             case "asks":
-                ask = {"jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage", "params": {}}
-                answer = {"jsonrpc": "2.0", "id": body["id"], "result": result}
-                events = "".join(f"data: {json.dumps(each)}\n\n" for each in (ask, answer))
-                self._send(events.encode(), **{"Content-Type": "text/event-stream"})
+                self._ask(body, result)
             case _:
                 self._answer(body, result)
+
+    def _ask(self, body: dict[str, Any], result: dict[str, Any]) -> None:
+        """Asks for something, waits for the reply, and answers then."""
+        ask = {"jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage", "params": {}}
+        answer = {"jsonrpc": "2.0", "id": body["id"], "result": result}
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(f"data: {json.dumps(ask)}\n\n".encode())
+        self.server.replied.wait(10)
+        self.wfile.write(f"data: {json.dumps(answer)}\n\n".encode())
 
     def _answer(self, body: dict[str, Any], result: dict[str, Any]) -> None:
         self._send(json.dumps({"jsonrpc": "2.0", "id": body["id"], "result": result}).encode())
@@ -155,6 +176,13 @@ def server(peer: Peer) -> Server:
 @pytest.fixture
 def session(store: Store) -> Session:
     return store.session("ada", "main")
+
+
+@pytest.fixture
+def elsewhere(home: Path) -> Iterator[Store]:
+    """The same home, as another process has it open."""
+    with tidegate.open(home) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -208,14 +236,67 @@ def test_a_server_that_floods_over_http_is_cut_off(echo: Callable[..., Result], 
     assert echo(how).text.startswith(f"hostile__echo: no result: the server {reason}")
 
 
-@pytest.mark.parametrize("how", ["bomb", "redirects", "fails"])
-def test_what_is_no_answer_over_http_is_an_error_without_its_text(
-    echo: Callable[..., Result], peer: Peer, how: str
-) -> None:
+@pytest.mark.parametrize("how", ["bomb", "fails"])
+def test_what_is_no_answer_over_http_is_an_error_without_its_text(echo: Callable[..., Result], how: str) -> None:
     result = echo(how, 3)
     assert result.failed
     assert CANARY not in result.text
-    assert {path for _, path, _, _ in peer.seen} == {"/mcp"}, "a redirect is not followed"
+
+
+@pytest.mark.parametrize("status", [301, 303, 304, 307, 308])
+@pytest.mark.parametrize("where", ["/elsewhere", "elsewhere?a=b", "http://localhost:{port}/elsewhere"])
+def test_p14_no_redirect_is_followed_not_even_at_the_same_server(
+    echo: Callable[..., Result], peer: Peer, status: int, where: str
+) -> None:
+    peer.status, peer.location = status, where.format(port=peer.server_port)
+    result = echo("redirects")
+    assert result.text.startswith("hostile__echo: no result: the server answered with a redirect, and none is followed")
+    assert result.failed
+    assert peer.methods.count("tools/call") == 1
+    assert {path for _, path, _, _ in peer.seen} == {"/mcp"}
+
+
+@pytest.mark.parametrize("status", [307, 308])
+def test_p4_after_a_raise_a_redirect_brings_nothing_to_a_lower_url(
+    echo: Callable[..., Result], elsewhere: Store, session: Session, peer: Peer, status: int
+) -> None:
+    peer.status, peer.meanwhile = status, lambda: elsewhere.sessions.raise_taint(session.id, Level.RESTRICTED)
+    assert echo("redirects").failed
+    assert peer.methods.count("tools/call") == 1
+
+
+@pytest.mark.parametrize("status", [307, 308])
+def test_p7_after_a_reset_a_redirect_brings_nothing_to_anybody(
+    echo: Callable[..., Result], elsewhere: Store, session: Session, peer: Peer, status: int
+) -> None:
+    peer.status, peer.meanwhile = status, lambda: elsewhere.sessions.reset(session.id)
+    with pytest.raises(Refused):
+        echo("redirects")
+    assert peer.methods.count("tools/call") == 1
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_p4_a_message_is_checked_again_once_the_server_is_there_to_take_it(
+    echo: Callable[..., Result],
+    elsewhere: Store,
+    session: Session,
+    peer: Peer,
+    monkeypatch: pytest.MonkeyPatch,
+    reset: bool,
+) -> None:
+    """Connecting takes as long as the server likes."""
+    connected = httpx2.AsyncHTTPTransport.handle_async_request
+
+    async def slowly(transport: httpx2.AsyncHTTPTransport, request: httpx2.Request) -> httpx2.Response:
+        if b"tools/call" in request.content:
+            sessions = elsewhere.sessions
+            sessions.reset(session.id) if reset else sessions.raise_taint(session.id, Level.RESTRICTED)
+        return await connected(transport, request)
+
+    monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", slowly)
+    with pytest.raises(Refused):
+        echo("behaves")
+    assert "tools/call" not in peer.methods
 
 
 def test_p14_what_a_server_asks_for_over_http_is_denied(echo: Callable[..., Result], peer: Peer) -> None:

@@ -55,11 +55,12 @@ class Guard:
         self._bytes += len(piece)
         self._values += piece.count(b"{") + piece.count(b"[")
         if self._bytes > CALL_BYTES_MAX:
-            self._cut_off(f"sent more than {CALL_BYTES_MAX} bytes")
+            self.cut_off(f"sent more than {CALL_BYTES_MAX} bytes")
         if self._values > CALL_VALUES_MAX:
-            self._cut_off(f"sent more than {CALL_VALUES_MAX} lists and objects")
+            self.cut_off(f"sent more than {CALL_VALUES_MAX} lists and objects")
 
-    def _cut_off(self, reason: str) -> NoReturn:
+    def cut_off(self, reason: str) -> NoReturn:
+        """The connection is of no more use. Raises: CutOffError."""
         error = CutOffError(reason)
         self.give_up(error)  # here, since a library may stand between this and whoever would hear of it
         raise error
@@ -78,6 +79,10 @@ class Guard:
         if isinstance(message, types.JSONRPCRequest):
             self._awaited.add(message.id)
         return True
+
+    def may_send_now(self, body: bytes) -> bool:
+        """The same of a message as it stands on the wire, once more: where some time passes before it is there."""
+        return self.may_send(types.jsonrpc_message_adapter.validate_json(body, by_name=False))
 
     def admits(self, message: types.JSONRPCMessage) -> bool:
         """P14: an answer that is awaited. All else is unsolicited. Raises: CutOffError when there is too much of it."""

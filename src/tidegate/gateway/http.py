@@ -1,4 +1,4 @@
-"""HTTP to a server at a URL: its answers bounded, nothing followed elsewhere, nothing asked that no call asked for."""
+"""HTTP to a server at a URL: each message checked as it goes out, answers bounded, and nothing followed anywhere."""
 
 from __future__ import annotations
 
@@ -8,39 +8,61 @@ from typing import cast
 import httpx2
 
 from tidegate.config_servers import Server
+from tidegate.gateway.guard import Guard
+
+_REDIRECTED = "answered with a redirect, and none is followed: the owner looks at its url in config.toml"
 
 
-def open_client(server: Server, count: Callable[[bytes], None]) -> httpx2.AsyncClient:
-    """A client for one connection. count: told of each piece that comes in; raises when it is too much."""
+def open_client(server: Server, guard: Guard) -> httpx2.AsyncClient:
+    """A client for one connection, behind the guard."""
     return httpx2.AsyncClient(
         headers={**server.headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(server.timeout_seconds),
-        follow_redirects=False,  # what was classified is this address
-        transport=_Bounded(httpx2.AsyncHTTPTransport(), count),
+        follow_redirects=False,
+        transport=_Guarded(httpx2.AsyncHTTPTransport(), guard),
     )
 
 
-class _Bounded(httpx2.AsyncBaseTransport):
-    """A transport that counts, and that sends messages alone.
+class _Guarded(httpx2.AsyncBaseTransport):
+    """A transport that sends messages alone, each once and to one address, and counts what comes back.
 
     A GET would open a stream for what servers say unasked, which is dropped anyway (P14), and would be a message of
     its own. It is answered here, as by a server that offers none.
     """
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, count: Callable[[bytes], None]) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, guard: Guard) -> None:
         self._inner = inner
-        self._count = count
+        self._guard = guard
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":
             return httpx2.Response(405, request=request)
-        response = await self._inner.handle_async_request(request)
+
+        async def check(event: str, _: object) -> None:
+            # P4: once the server is there to take it, since connecting takes as long as the server likes.
+            if event.endswith(".send_request_headers.started") and not self._guard.may_send_now(request.content):
+                raise _WithheldError
+
+        request.extensions = {**request.extensions, "trace": check}
+        try:
+            response = await self._inner.handle_async_request(request)
+        except _WithheldError:
+            return httpx2.Response(202, request=request)  # as if it had been taken; whoever waits is told by the guard
+        if response.is_redirect:
+            # P4, P14: what was classified is this address. Here, since the MCP library follows by itself, with all that
+            # was sent, and asks no client whether it should.
+            await response.aclose()
+            self._guard.cut_off(_REDIRECTED)
         response.headers.pop("Content-Encoding", None)  # unpacked, it could be any size
-        response.stream = _Counted(cast(httpx2.AsyncByteStream, response.stream), self._count)
+        response.stream = _Counted(cast(httpx2.AsyncByteStream, response.stream), self._guard.count)
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _WithheldError(Exception):
+    """A message may not go out any more."""
 
 
 class _Counted(httpx2.AsyncByteStream):

@@ -136,7 +136,7 @@ async def to_url(server: Server, guard: Guard) -> AsyncIterator[Streams]:
     from tidegate.gateway.http import open_client
 
     async with (
-        open_client(server, guard.count) as client,
+        open_client(server, guard) as client,
         # No DELETE at the end: that would be one more message, and after the call.
         streamable_http_client(
             server.url or "", http_client=client, terminate_on_close=False, max_sse_event_size=CALL_BYTES_MAX
