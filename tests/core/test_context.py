@@ -13,6 +13,7 @@ from tidegate import Level, Refused
 from tidegate.core import context as core_context
 from tidegate.core.context import CONTEXT_TAGS, Context
 from tidegate.core.session import Session
+from tidegate.domain.record import Origin
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 HOSTILE = [
@@ -58,6 +59,16 @@ def test_a_line_says_what_a_memory_is_and_where_it_came_from(scene: Scene) -> No
     (line,) = lines(scene.store.session(AGENT, level=INTERNAL).context())
     assert (line["key"], line["content"], line["tags"]) == ("user-name", "Ada", ["persona"])
     assert (line["level"], line["origin"]) == ("INTERNAL", "agent")
+
+
+def test_p18_a_block_is_as_little_trusted_as_what_is_least_so_in_it(scene: Scene) -> None:
+    session = scene.store.session(AGENT)
+    assert session.context().origin is Origin.AGENT
+    for tag, origin in (("", Origin.TOOL), ("rule", Origin.OWNER), ("rule", Origin.IMPORT), ("persona", Origin.TOOL)):
+        scene.store.session(AGENT, origin=origin).memory.save(f"{tag}-{origin}", "x" * 100, tag)
+        expected = Origin.AGENT if not tag else origin
+        assert session.context().origin is expected
+    assert session.context(chars_max=500).origin is Origin.IMPORT, "what did not fit is not in it"
 
 
 @pytest.mark.parametrize("level", list(Level))

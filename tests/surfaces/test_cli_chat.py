@@ -551,6 +551,7 @@ def test_the_owner_sees_the_to_do_list(say: Run, cli: Run, script: str) -> None:
     assert cli("todo").out == "nothing to do\n"
     say("plan it", model=script)
     assert cli("todo").out == "[ ] pack\n"
-    assert cli("todo", "--session", "chat", "--json").json == {"todos": [{"content": "pack", "state": "pending"}]}
+    todo = {"content": "pack", "state": "pending"}
+    assert cli("todo", "--session", "chat", "--json").json == {"todos": [todo], "origin": "agent"}
     assert cli("todo", "--level", "PUBLIC").out == "nothing to do\n"
     assert cli("todo", "--level", "PUBLIC", "--session", "chat").code == 2

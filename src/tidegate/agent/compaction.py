@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tidegate.agent import turns
-from tidegate.agent.history import Kept, least_trusted, shortened
+from tidegate.agent.history import Kept, shortened
 from tidegate.agent.prompt import Prompt
 from tidegate.agent.turns import Asked, Replied, Returned, Summed, Turn
 from tidegate.domain.framing import framed, json_line
-from tidegate.domain.record import Origin
+from tidegate.domain.record import Origin, least_trusted
 
 SUMMARY_CHARS_MAX = 6_000
 _RESULT_CHARS = 1_000
@@ -54,7 +54,7 @@ def request(older: Sequence[Kept], chars_max: int, ids: Callable[[], str]) -> Pr
 
 def summed(older: Sequence[Kept], text: str) -> tuple[Summed, Origin]:
     """The summary of these, and its origin."""
-    return Summed(text.strip()[:SUMMARY_CHARS_MAX], older[-1].number), least_trusted(older)
+    return Summed(text.strip()[:SUMMARY_CHARS_MAX], older[-1].number), least_trusted(each.origin for each in older)
 
 
 def _line(turn: Turn) -> dict[str, object]:

@@ -15,7 +15,6 @@ from tidegate.domain.record import Origin
 CUT_CHARS = 400
 """What stays of a tool's result that no longer fits."""
 
-_TRUST = (Origin.OWNER, Origin.AGENT, Origin.IMPORT, Origin.TOOL)
 _INTERRUPTED = '{"error": {"message": "interrupted: no result; whether the call was carried out is not known"}}'
 
 
@@ -58,11 +57,6 @@ def since_summary(kept: Sequence[Kept]) -> list[Kept]:
     last = summaries[-1]
     upto = last.turn.upto if isinstance(last.turn, Summed) else 0
     return [last, *(each for each in kept if each.number > upto and not isinstance(each.turn, Summed))]
-
-
-def least_trusted(kept: Sequence[Kept]) -> Origin:
-    """The origin of what is made of all these: that of the least trusted of them (P18)."""
-    return max((each.origin for each in kept), key=_TRUST.index, default=Origin.AGENT)
 
 
 def messages(kept: Sequence[Kept], ids: Callable[[], str]) -> tuple[Message, ...]:

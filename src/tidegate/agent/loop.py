@@ -29,7 +29,7 @@ from tidegate.core.guidance import read_instructions
 from tidegate.core.session import Session
 from tidegate.domain.arguments import check_content
 from tidegate.domain.framing import json_line
-from tidegate.domain.record import Origin
+from tidegate.domain.record import Origin, least_trusted
 from tidegate.errors import Refused, TidegateError
 from tidegate.policy.levels import Level
 
@@ -127,6 +127,7 @@ class _Answering:
         self._used: list[Used] = []
         self._same = Counter[tuple[str, str]]()
         self._left_out = 0
+        self._remembered = Origin.AGENT  # where the memories in the prompt came from
 
     def outcome(self, ended: Ended, reason: str = "") -> Outcome:
         """What has come of it. What was held back has priority: the reader must be told."""
@@ -144,7 +145,7 @@ class _Answering:
         prompt = await self._prompt()
         for _ in range(self._bounds.requests_max):
             reply = self._renamed(await self._ask(replace(prompt, messages=self._messages())))
-            await self._keep(reply, Origin.AGENT)
+            await self._keep(reply, self._origin())
             if not reply.calls and reply.cut:
                 raise _Over(Ended.STOPPED, reply.cut)
             if not reply.calls:
@@ -172,6 +173,7 @@ class _Answering:
         instructions = await asyncio.to_thread(read_instructions, agent.home, self._session.agent)
         budget = agent.settings.context_chars_max
         memories = await asyncio.to_thread(lambda: self._session.context(chars_max=budget))
+        self._remembered = memories.origin
         tools = await asyncio.to_thread(agent.toolbox.offered)
         now = f"It is {agent.clock():%A, %Y-%m-%d %H:%M %Z}."
         note = f"{self._left_out} earlier messages are left out here." if self._left_out else ""
@@ -195,10 +197,10 @@ class _Answering:
         except asyncio.CancelledError:
             if heard.text:
                 with suppress(TidegateError):  # the session may have ended: then there is nothing to keep
-                    self._agent.history.add(Replied(heard.text, cut="stopped by the user"), Origin.AGENT)
+                    self._agent.history.add(Replied(heard.text, cut="stopped by the user"), self._origin())
             raise
         except Interrupted as interrupted:
-            await self._keep(interrupted.reply, Origin.AGENT)
+            await self._keep(interrupted.reply, self._origin())
             raise _Over(Ended.FAILED, str(interrupted)) from None
         except ModelError as error:
             raise _Over(Ended.FAILED, str(error)) from None
@@ -216,7 +218,7 @@ class _Answering:
     # What is called
 
     async def _run(self, call: Call, place: int, known: Collection[str]) -> None:
-        done = self._too_much(call, place) or await self._agent.toolbox.run(self._marking(), call)
+        done = self._too_much(call, place) or await self._agent.toolbox.run(self._session.marking(self._origin()), call)
         await self._keep(Returned(call.id, call.name, done.text, done.failed), done.origin)
         # P12: a name that no tool has is a text of the model's own.
         used = Used(call.name if call.name in known else "unknown tool", done.failed)
@@ -233,10 +235,9 @@ class _Answering:
             return None
         return Done(json_line({"error": {"message": reason}}), failed=True, origin=Origin.AGENT)
 
-    def _marking(self) -> Session:
-        """P18: what a model saves after it has read what came from outside, may have come from there."""
-        outside = any(each.origin is Origin.TOOL for each in self._kept)
-        return self._session.marking(Origin.TOOL) if outside else self._session
+    def _origin(self) -> Origin:
+        """P18: of what the model says and saves. It may have it from the least trusted of all that it was told."""
+        return least_trusted((Origin.AGENT, self._remembered, *(each.origin for each in self._kept)))
 
     # What is kept
 

@@ -13,7 +13,7 @@ from tidegate.agent.prompt import Offered
 from tidegate.agent.turns import Call
 from tidegate.core.session import Session
 from tidegate.domain.framing import framed, json_line
-from tidegate.domain.record import Origin
+from tidegate.domain.record import Origin, least_trusted
 from tidegate.errors import InvalidArgument, StorageError, TidegateError
 from tidegate.tools import AGENT_TOOLS
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tidegate.gateway.gateway import Gateway
 
 RESULT_CHARS_MAX = 60_000
-_OUTSIDE = (Origin.TOOL, Origin.IMPORT)
 _log = logging.getLogger(__name__)
 
 
@@ -66,8 +65,8 @@ class Toolbox:
         text = json_line(result)
         if len(text) > RESULT_CHARS_MAX:
             text = json_line({"cut": f"the first {RESULT_CHARS_MAX} of {len(text)}", "text": text[:RESULT_CHARS_MAX]})
-        origin = next((each for each in origins(result) if each in _OUTSIDE), Origin.AGENT)
-        if origin in _OUTSIDE:  # P18: marked so wherever it is put into a prompt
+        origin = least_trusted((Origin.AGENT, *_origins(result)))
+        if origin.from_outside:  # P18: marked so wherever it is put into a prompt
             text = framed("The result, with memories that came from outside", "result", [text], self._ids())
         return Done(text, failed=False, origin=origin)
 
@@ -91,16 +90,11 @@ def parse(arguments: str) -> dict[str, Any]:
     return parsed
 
 
-def origins(value: object) -> Iterator[Origin]:
-    """Where the memories in a result came from, the least trusted first."""
-    found = set(_origins(value))
-    yield from (origin for origin in (Origin.TOOL, Origin.IMPORT, Origin.AGENT, Origin.OWNER) if origin in found)
-
-
-def _origins(value: object) -> Iterator[str]:
+def _origins(value: object) -> Iterator[Origin]:
+    """Where the records in a result came from."""
     if isinstance(value, Mapping):
-        if isinstance(value.get("origin"), str):
-            yield value["origin"]
+        if "origin" in value:
+            yield Origin(value["origin"])
         for each in value.values():
             yield from _origins(each)
     elif isinstance(value, list):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tidegate.domain.framing import framed, json_line
 from tidegate.domain.job import Job
-from tidegate.domain.record import Origin
+from tidegate.domain.record import Origin, least_trusted
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 
@@ -73,12 +73,11 @@ def trigger_errand(
 
 def job_errand(job: Job, event: str | None, ids: Callable[[], str]) -> Errand:
     """Doing a job, perhaps because of an event. What came from outside is data wherever it stands (P18)."""
-    outside = job.origin in (Origin.TOOL, Origin.IMPORT)
     plan = job.plan
     began = f"This is your job {json_line(job.name)}, for which you were woken. {_ALONE}"
-    asked = _doubtful(plan.prompt, ids()) if outside else plan.prompt
+    asked = _doubtful(plan.prompt, ids()) if job.origin.from_outside else plan.prompt
     told = "\n\n".join((began, *_events(event, ids), asked))  # what is asked last, where a model looks for it
-    origin = Origin.TOOL if outside or event is not None else job.origin
+    origin = job.origin if event is None else least_trusted((job.origin, Origin.TOOL))
     return Errand(told, origin, plan.ceiling, plan.generation, plan.channel, plan.time_limit_seconds)
 
 

@@ -10,7 +10,7 @@ from tidegate.core import records
 from tidegate.core.gate import Answer
 from tidegate.domain.framing import framed, json_line
 from tidegate.domain.moment import write_time
-from tidegate.domain.record import Kind, Record
+from tidegate.domain.record import Kind, Origin, Record, least_trusted
 from tidegate.storage.base import View
 
 CONTEXT_TAGS = ("rule", "preference", "persona", "project")
@@ -26,12 +26,13 @@ LEFT_OUT_MAX = 1_000
 class Context:
     """text: the block, "" when there is nothing. included, left_out: numbers of memories, each key counted once.
 
-    left_out: up to LEFT_OUT_MAX; then there may be more.
+    left_out: up to LEFT_OUT_MAX; then there may be more. origin: of the least trusted memory in the block (P18).
     """
 
     text: str
     included: int
     left_out: int
+    origin: Origin = Origin.AGENT
 
 
 def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Context]:
@@ -56,7 +57,8 @@ def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Con
             json_line({"left_out": _counted(left_out), "hint": "use memory_list or memory_search to see them"})
         )
     text = framed("Memories of earlier conversations", "memories", lines, ids()) if lines else ""
-    return Answer(Context(text, len(chosen), left_out), chosen)
+    origin = least_trusted(record.origin for record in chosen)
+    return Answer(Context(text, len(chosen), left_out, origin), chosen)
 
 
 def _counted(left_out: int) -> int | str:

@@ -24,7 +24,7 @@ from tidegate.domain.arguments import (
 )
 from tidegate.domain.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
 from tidegate.domain.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
-from tidegate.domain.record import Kind, Origin
+from tidegate.domain.record import Kind, Origin, least_trusted
 from tidegate.domain.text import analyse, analyse_query
 from tidegate.policy.hooks import split_level_arguments
 from tidegate.policy.levels import Level
@@ -199,7 +199,8 @@ class Session:
         return self._sessions.living(self.id).ceiling
 
     def marking(self, origin: Origin) -> Session:
-        """The same session, whose memories are marked with another origin from here on (P18)."""
+        """The same session, which marks what it saves with another origin, never with a more trusted one (P18)."""
+        origin = least_trusted((origin, self._origin))
         if origin is self._origin:
             return self
         row = self._sessions.living(self.id)

@@ -28,6 +28,10 @@ class SessionTodos:
 
     def read(self) -> tuple[Todo, ...]:
         """The list, in its order; empty when there is none. Raises: Refused, StorageError."""
+        return self.read_with_origin()[0]
+
+    def read_with_origin(self) -> tuple[tuple[Todo, ...], Origin | None]:
+        """The list as `read` gives it, and where it came from (P18); None when there is none. Raises: as `read`."""
         return self._gate.read(self._seat, "todo_read", _read)
 
     def write(self, todos: Sequence[Todo | dict[str, object]]) -> tuple[Todo, ...]:
@@ -41,9 +45,9 @@ class SessionTodos:
         return checked
 
 
-def _read(view: View) -> Answer[tuple[Todo, ...]]:
+def _read(view: View) -> Answer[tuple[tuple[Todo, ...], Origin | None]]:
     found = records.variants(view.visible, Kind.TODO, _KEY)
-    return Answer(read_todos(found[0].content) if found else (), found)
+    return Answer((read_todos(found[0].content), found[0].origin) if found else ((), None), found)
 
 
 def _write(view: WritableView, act: Act, item: Item) -> Answer[Saved]:

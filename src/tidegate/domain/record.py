@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -26,6 +27,19 @@ class Origin(StrEnum):
     OWNER = "owner"
     TOOL = "tool"
     IMPORT = "import"
+
+    @property
+    def from_outside(self) -> bool:
+        """Whether it may say what neither the owner nor the agent thought of: a prompt has it as data alone."""
+        return self in (Origin.TOOL, Origin.IMPORT)
+
+
+_BY_TRUST = (Origin.OWNER, Origin.AGENT, Origin.IMPORT, Origin.TOOL)
+
+
+def least_trusted(origins: Iterable[Origin]) -> Origin:
+    """Where something came from that is made of all these: from the least trusted of them (P18). Of nothing: agent."""
+    return max(origins, key=_BY_TRUST.index, default=Origin.AGENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,8 @@ _LISTED = schema.array(
 
 
 def _read(session: Session, _arguments: Arguments) -> dict[str, Any]:
-    return _result(session.todos.read())
+    todos, origin = session.todos.read_with_origin()
+    return _result(todos) if origin is None else {**_result(todos), "origin": str(origin)}
 
 
 def _write(session: Session, arguments: Arguments) -> dict[str, Any]:
@@ -38,7 +39,7 @@ READ = Tool(
     title="Read the to-do list",
     description="See the to-do list as it stands. Use it before you change the list, and to go on with work.",
     input_schema=schema.inputs({}),
-    output_schema=schema.outputs({"todos": _LISTED}),
+    output_schema=schema.outputs({"todos": _LISTED, "origin": schema.text("Origin", "Where the list came from.")}),
     annotations=Annotations(read_only=True, destructive=False, idempotent=True),
     work=_read,
 )
