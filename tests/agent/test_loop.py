@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -336,6 +337,35 @@ def test_what_will_not_change_is_not_tried_again(scene: Scene, trouble: Trouble)
     assert (outcome.ended, outcome.reason, scene.slept) == (Ended.FAILED, trouble.value, [])
 
 
+@pytest.mark.parametrize("summing_up", [False, True])
+def test_p14_a_prompt_is_not_sent_again_after_a_raise_above_the_models_clearance(
+    scene: Scene, summing_up: bool
+) -> None:
+    scene.settings = replace(scene.settings, model_clearance=INTERNAL, history_chars_max=100 if summing_up else 10_000)
+    scene.say("go", script("x" * 200))
+    recorded = Recorded(Played(ModelError(Trouble.RATE), "never"))
+    agent = scene.agent(recorded)
+
+    async def meanwhile(_: float) -> None:
+        scene.store.sessions.raise_taint(agent.session.id, CONFIDENTIAL)
+
+    outcome = asyncio.run(replace(agent, sleep=meanwhile).answer("more", Screen()))
+    assert outcome.ended is Ended.WITHHELD
+    assert len(recorded.prompts) == 1
+
+
+def test_p7_a_prompt_is_not_sent_again_after_a_reset(scene: Scene) -> None:
+    recorded = Recorded(Played(ModelError(Trouble.RATE), "never"))
+    agent = scene.agent(recorded)
+
+    async def meanwhile(_: float) -> None:
+        scene.store.sessions.reset(agent.session.id)
+
+    with pytest.raises(Refused):
+        asyncio.run(replace(agent, sleep=meanwhile).answer("my words", Screen()))
+    assert len(recorded.prompts) == 1
+
+
 def test_attempts_come_to_an_end_and_what_was_said_is_kept(scene: Scene) -> None:
     outcome = scene.say("go", Played(*[ModelError(Trouble.RATE)] * 4))
     assert (outcome.ended, outcome.reason) == (Ended.FAILED, Trouble.RATE.value)
@@ -470,8 +500,6 @@ def test_not_even_the_names_of_tools_are_shown_above_the_clearance(scene: Scene)
 
 
 def test_a_model_is_not_told_what_is_above_its_clearance(scene: Scene) -> None:
-    from dataclasses import replace
-
     scene.settings = replace(scene.settings, model_clearance=INTERNAL)
     recorded = Recorded(script("hi"))
     outcome = scene.say("canary", recorded, level=CONFIDENTIAL)
@@ -481,8 +509,6 @@ def test_a_model_is_not_told_what_is_above_its_clearance(scene: Scene) -> None:
 
 
 def test_a_model_is_told_no_more_once_the_session_has_risen_above_its_clearance(scene: Scene) -> None:
-    from dataclasses import replace
-
     scene.settings = replace(scene.settings, model_clearance=INTERNAL)
     recorded, screen = Recorded(script(SAVED, "done")), Screen()
     agent = scene.agent(recorded)

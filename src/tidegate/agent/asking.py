@@ -71,20 +71,24 @@ class Interrupted(Exception):
 
 
 class Asking:
-    """Asks a model, within bounds."""
+    """Asks a model, within bounds. check: raises when the model may not be told; called before every attempt."""
 
-    def __init__(self, model: Model, bounds: Bounds, *, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self, model: Model, bounds: Bounds, *, check: Callable[[], None], sleep: Sleep = asyncio.sleep
+    ) -> None:
         self._model = model
         self._bounds = bounds
+        self._check = check
         self._sleep = sleep
 
     async def ask(self, prompt: Prompt, outlet: Outlet, heard: Callable[[], Heard] = Heard) -> Replied:
         """The whole response. heard: where to note what has come of it.
 
-        Raises: ModelError when nothing came of it, Interrupted when part of it did; Refused (ended).
+        Raises: ModelError when nothing came of it, Interrupted when part of it did; Refused (ended); what `check` does.
         """
         attempt = 1
         while True:
+            self._check()  # P7, P14: each attempt is a write, and much may have happened during the pause
             so_far = heard()
             try:
                 return await self._once(prompt, outlet, so_far)

@@ -122,7 +122,7 @@ class _Answering:
         self._session = agent.session
         self._bounds = agent.settings.bounds
         self._outlet = outlet
-        self._asking = Asking(agent.model, self._bounds, sleep=agent.sleep)
+        self._asking = Asking(agent.model, self._bounds, check=self._check_telling, sleep=agent.sleep)
         self._kept: list[Kept] = []
         self._used: list[Used] = []
         self._same = Counter[tuple[str, str]]()
@@ -184,7 +184,6 @@ class _Answering:
         return history.fitting(told, 2 * self._agent.settings.history_chars_max)
 
     async def _ask(self, prompt: Prompt) -> Replied:
-        self._check_telling()  # again: the taint may have risen since
         heard = Heard()
 
         def anew() -> Heard:
@@ -257,7 +256,6 @@ class _Answering:
         older, newer = compaction.split(self._kept, limit)
         if not older:
             return
-        self._check_telling()  # again: what was read is as high as the taint is now
         try:
             silent = Outlet(self._session, Silent())
             reply = await self._asking.ask(compaction.request(older, limit, agent.ids), silent)
