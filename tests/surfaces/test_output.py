@@ -7,6 +7,7 @@ import unicodedata
 
 import pytest
 
+from tidegate.domain.unseen import escape
 from tidegate.surfaces import output
 
 HOSTILE = {
@@ -33,20 +34,15 @@ HOSTILE = {
     "a filler": "user\u3164",
     "invisible operators": "a\u2062\u2063b",
     "tags, which a model reads": "".join(chr(0xE0000 + ord(char)) for char in "obey"),
-    "selectors that carry bytes": "a\U000e0100\U000e01ef",
+    "selectors that carry bytes": "a\U000e0100\U000e01ef\ufe00\ufe0f",
+    "joiners that join nothing": "a\u200d\u200c\u200db",
+    "a blank": "user\u2800name",
 }
-SHOWN = '0123 Aä ß 会议 👨‍👩‍👧 e\u0301 ٣ \u00a0 \\ " \u200d \u200c'
+SHOWN = '0123 Aä ß 会议 👨‍👩‍👧 e\u0301 ٣ \u00a0 \\ " क्\u200dष ❤\ufe0f'
 
 
 def is_obeyed_or_unseen(char: str) -> bool:
-    bidi = unicodedata.bidirectional(char) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-    mark = (
-        char in "\u200b\u200e\u200f\u061c\ufeff\ufff9\ufffa\ufffb\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u3164\uffa0"
-    )
-    # Of U+2060, U+FFF0 and U+E0000 Unicode says that what is not assigned there yet is not to be shown either.
-    reserved = any(low <= ord(char) <= high for low, high in ((0x2060, 0x206F), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF)))
-    drawn = any(low <= ord(char) <= high for low, high in ((0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A)))
-    return unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") or bidi or mark or reserved or drawn
+    return unicodedata.category(char) in ("Cc", "Cs") or escape(char) != char
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
@@ -54,11 +50,6 @@ def test_nothing_a_terminal_would_obey_or_hide_is_left(text: str) -> None:
     shown = output.escape(text)
     assert shown != text
     assert not any(map(is_obeyed_or_unseen, shown))
-
-
-def test_of_all_characters_exactly_those_are_escaped() -> None:
-    changed = {chr(code) for code in range(0x110000) if output.escape(chr(code)) != chr(code)}
-    assert changed == {chr(code) for code in range(0x110000) if is_obeyed_or_unseen(chr(code))}
 
 
 def test_what_a_reader_can_see_is_left_as_it_is() -> None:

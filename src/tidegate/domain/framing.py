@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 
 from tidegate.domain.jsonlines import escaped
 
-# JSON escapes the controls below U+0020; these end a line or turn it around just as well. A lone surrogate cannot be
-# sent anywhere.
-_FRAGILE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
 
 def json_line(value: object) -> str:
-    """One line of JSON, exact when parsed, without anything that ends a line or turns it around."""
-    return escaped(json.dumps(value, ensure_ascii=False), _FRAGILE)
+    """One line of JSON, exact when parsed, without anything that ends a line, turns it around or is not seen."""
+    return escaped(json.dumps(value, ensure_ascii=False))
 
 
 def framed(what: str, mark: str, lines: Iterable[str], nonce: str) -> str:

@@ -6,11 +6,10 @@ import json
 import re
 from typing import Any
 
+from tidegate.domain.unseen import UNSEEN
+
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """One line of a file that is read: the longest content, each byte of it escaped, and room to spare."""
-
-# What some reader takes for a line end, swallows, shows as nothing or obeys: it stands in a file as an escape.
-_FRAGILE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ufeff]")
 
 
 class NotJsonError(ValueError):
@@ -19,12 +18,12 @@ class NotJsonError(ValueError):
 
 def to_line(value: object) -> str:
     """One line of JSON, without its line end."""
-    return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":")), _FRAGILE)
+    return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def escaped(text: str, fragile: re.Pattern[str]) -> str:
-    """A JSON text in which each match of `fragile`, one character of a string, stands as an escape."""
-    return fragile.sub(_escape, text)
+def escaped(text: str) -> str:
+    """A JSON text, as exact as it was, in which nothing stands raw that a reader does not see, swallows or obeys."""
+    return UNSEEN.sub(_escape, text)
 
 
 def read_object(text: str) -> dict[str, Any]:

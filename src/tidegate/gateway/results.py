@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from tidegate.domain.record import Origin
+from tidegate.domain.unseen import escape
 
 RESULT_CHARS_MAX = 100_000
-
-# What a terminal obeys, what reverses text, and what is not seen at all: controls other than tab and line feed, bidi
-# marks and controls, separators, annotations, U+FEFF, surrogates, and the tag characters that mirror ASCII invisibly.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f"
-    "\ufff9-\ufffb\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +34,7 @@ class Result:
 
 def outside(tool: str, reply: Reply, nonce: str, *, chars_max: int = RESULT_CHARS_MAX) -> Result:
     """The reply between two lines that it cannot forge, with a word before it on what it is."""
-    shown = _UNSEEN.sub(_escaped, reply.text.replace("\r\n", "\n")[:chars_max])
+    shown = escape(reply.text.replace("\r\n", "\n")[:chars_max])
     left = len(reply.text) - chars_max
     cut = f"\n{left} more characters were left out." if left > 0 else ""
     what = "error" if reply.failed else "result"
@@ -55,8 +48,3 @@ def outside(tool: str, reply: Reply, nonce: str, *, chars_max: int = RESULT_CHAR
 def no_answer(tool: str, reason: str) -> Result:
     """There is no answer, for a reason in our own words."""
     return Result(tool, f"{tool}: no result: the server {reason}.", failed=True)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"

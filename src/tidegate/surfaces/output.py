@@ -9,27 +9,20 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidegate.domain import unseen
 from tidegate.domain.jsonlines import escaped
 
 if TYPE_CHECKING:
     from tidegate.domain.memory import Explanation
     from tidegate.errors import TidegateError
 
-# C0 and C1 controls, bidi marks and controls, line and paragraph separators, annotations, U+FEFF, surrogates; and what
-# takes no room, so that text could be smuggled past the eye to a model: soft hyphens, zero-width spaces, fillers,
-# invisible operators, musical and shorthand controls, tags and the selectors beside them. Joiners spell words and stay.
-_UNSEEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
 _ESCAPED = "backslashreplace"
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\x1b"}
 _PLAIN = re.compile(r"[\w.:/+-]+")
 
 
 def escape(text: str) -> str:
     """The text on one line: whatever a terminal would obey, or not show, stands as an escape."""
-    return _UNSEEN.sub(_escaped, text)
+    return unseen.escape(text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t"))
 
 
 def escape_lines(text: str, *, indent: str) -> str:
@@ -40,7 +33,7 @@ def escape_lines(text: str, *, indent: str) -> str:
 
 def to_json(value: object) -> str:
     """One line of JSON: exact when parsed, and without a raw control character on the terminal."""
-    return escaped(json.dumps(value, ensure_ascii=False), _UNSEEN)
+    return escaped(json.dumps(value, ensure_ascii=False))
 
 
 def write(text: str) -> None:
@@ -139,10 +132,3 @@ def _heading(result: Mapping[str, Any]) -> str:
     # The key comes last, where nothing after it could be forged.
     score = f"  {result['score']:.6f}" if "score" in result else ""
     return f"{result['classification']:<12}  {result['updated_at']}{score}  {escape(result['key'])}"
-
-
-def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return _SHORT.get(match[0]) or (
-        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-    )
