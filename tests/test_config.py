@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,46 @@ def test_a_huge_file_is_refused(tmp_path: Path) -> None:
     assert "larger than" in refused(tmp_path, b"#" * (64 * 1024 + 1)).message
 
 
+TRICKY = {
+    "comments": '# it\'s [a "comment"\n' * 2_000,
+    "blank lines": "\n" * 8_000,
+    "an array": "x = [\n" + "1, # ]\n" * 2_000 + "]\n",
+    "a text": 'x = """\n' + "\\\"\"\" [ # '''\n" * 2_000 + '""\\""""""\n',
+    "a text as it is": "x = '''\n" + '\\ """ [ #\n' * 2_000 + "'''''\n",
+    "short texts": "x = [\"[\\\"#\", '#\"[', { y = [\n'{'] }]\n" + '"[#" = 1\n',
+    "sections": "".join(f"[x.s{number}]\n[[y.z]]\n" for number in range(1_000)),
+}
+
+
+@pytest.mark.parametrize("before", TRICKY.values(), ids=TRICKY.keys())
+def test_a_mistake_is_found_at_its_line_in_a_few_steps_however_long_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    read = list[str]()
+    loads = tomllib.loads
+
+    def counted(text: str) -> dict[str, object]:
+        read.append(text)
+        return dict(loads(text))
+
+    monkeypatch.setattr(tomllib, "loads", counted)
+    error = refused(tmp_path, f"{before}[servers.x]\nbogus = [\n1\n]\n" + "# more\n" * 1_000)
+    assert error.details["line"] == before.count("\n") + 4
+    assert len(read) < 20
+
+
+def test_what_is_no_plain_file_is_neither_waited_for_nor_read_without_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "audit.key")
+    with pytest.raises(InvalidArgument, match=r"audit\.key_file: cannot be read"):
+        settings(tmp_path, FULL).audit_secret()
+    with pytest.raises(InvalidArgument, match=r"audit\.key_file: cannot be read"):
+        settings(tmp_path, FULL.replace("audit.key", "/dev/zero")).audit_secret()
+    (tmp_path / "config.toml").unlink()
+    os.mkfifo(tmp_path / "config.toml")
+    with pytest.raises(StorageError, match=r"config\.toml: cannot be read"):
+        load(tmp_path, {})
+
+
 def test_a_file_that_cannot_be_read_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "config.toml").mkdir()
     with pytest.raises(StorageError, match=r"config.toml: cannot be read"):
@@ -181,8 +223,8 @@ def test_without_a_key_file_there_is_no_audit_secret() -> None:
     assert Settings().audit_secret() is None
 
 
-@pytest.mark.parametrize("secret", [None, b"", b"short"])
-def test_p9_a_key_file_that_is_missing_or_too_short_is_refused(tmp_path: Path, secret: bytes | None) -> None:
+@pytest.mark.parametrize("secret", [None, b"", b"short", bytes(65_537)])
+def test_p9_a_key_file_that_is_missing_too_short_or_too_long_is_refused(tmp_path: Path, secret: bytes | None) -> None:
     if secret is not None:
         (tmp_path / "audit.key").write_bytes(secret)
     with pytest.raises(TidegateError, match=r"^audit.key_file: "):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
@@ -17,6 +18,7 @@ from tidegate.domain.age import AGE_FORM
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.levels import Level, read_label
+from tidegate.small_file import read_small
 
 CONFIG_NAME = "config.toml"
 _FILE_BYTES_MAX = 64 * 1024
@@ -142,7 +144,7 @@ def read(path: Path, environ: Mapping[str, str]) -> Chosen:
 
 def _from_file(path: Path) -> Iterator[tuple[str, str, object]]:
     try:
-        raw = path.read_bytes()
+        raw = read_small(path, _FILE_BYTES_MAX)
     except FileNotFoundError:
         return
     except OSError:
@@ -210,17 +212,29 @@ def _checked(text: str, section: str, key: str, value: object) -> object:
 def _line_of(text: str, *keys: str) -> int:
     """The line on which a setting is complete: the first at which the file, read up to there, holds it."""
     lines = text.split("\n")
-    for count in range(1, len(lines)):
-        try:
-            table: Any = tomllib.loads("\n".join(lines[:count]))
-        except ValueError:
-            continue  # in the middle of a value of several lines
-        if _holds(table, keys):
-            return count
-    return len(lines)
+    ends = list(_ends(text))
+    # Halving what is left: read line by line, a file of some thousand lines would take minutes.
+    at = bisect_left(ends, True, key=lambda count: _holds("\n".join(lines[:count]), keys))
+    return ends[at] if at < len(ends) else len(lines)
 
 
-def _holds(table: Any, keys: tuple[str, ...]) -> bool:
+_PART = re.compile(
+    r"""\"{3}(?:\\.|[^\\])*?\"{3,5}|'{3}.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|[\[\]{}]|\n""", re.DOTALL
+)
+
+
+def _ends(text: str) -> Iterator[int]:
+    """The lines at whose ends a file of valid TOML can be cut off: not within a value of several lines."""
+    line, depth = 1, 0
+    for part in _PART.findall(text):
+        if part == "\n" and depth == 0:
+            yield line
+        line += part.count("\n")
+        depth += (part in "[{") - (part in "]}")
+
+
+def _holds(text: str, keys: tuple[str, ...]) -> bool:
+    table: Any = tomllib.loads(text)
     for key in keys:
         if not isinstance(table, dict) or key not in table:
             return False

@@ -17,10 +17,12 @@ from tidegate.domain.expiry import Expiry, read_levels, read_tags
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.levels import Level, read_label
+from tidegate.small_file import read_small
 
 Durability = Literal["normal", "full"]
 
 _KEY_BYTES_MIN = 16
+_KEY_BYTES_MAX = 64 * 1024
 _LEVELS = ("level", "ceiling", "clearance", "model_clearance")
 # `scheme:` and, off Windows, `C:`: never a folder that somebody meant.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:" if os.name == "nt" else r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -93,16 +95,17 @@ class Settings:
     def audit_secret(self) -> bytes | None:
         """The bytes of the key file exactly as they are; None when no key is configured.
 
-        Raises InvalidArgument when the file is not there or too short: a chain is never left unkeyed by accident (P9).
+        Raises InvalidArgument when there is no such file, or it is too short or too long: a chain is never left unkeyed
+        by accident (P9).
         """
         if self.audit_key_file is None:
             return None
         try:
-            secret = self.audit_key_file.read_bytes()
+            secret = read_small(self.audit_key_file, _KEY_BYTES_MAX)
         except (OSError, ValueError):
             raise _bad_key_file(f"cannot be read; write at least {_KEY_BYTES_MIN} random bytes into it") from None
-        if len(secret) < _KEY_BYTES_MIN:
-            raise _bad_key_file(f"must hold at least {_KEY_BYTES_MIN} bytes")
+        if not _KEY_BYTES_MIN <= len(secret) <= _KEY_BYTES_MAX:
+            raise _bad_key_file(f"must hold at least {_KEY_BYTES_MIN} bytes, and at most {_KEY_BYTES_MAX}")
         return secret
 
 

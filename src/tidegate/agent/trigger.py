@@ -11,6 +11,7 @@ from tidegate.domain.job import Job
 from tidegate.domain.record import Origin, least_trusted
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.small_file import read_small
 
 TRIGGER_BYTES_MAX = 64 * 1024
 NOTHING = "NOTHING"
@@ -42,8 +43,7 @@ def read_trigger(home: Path, agent: str) -> str:
     Raises: StorageError when it is there but too large, not UTF-8 or not readable.
     """
     try:
-        with (home / "agents" / agent / "TRIGGER.md").open("rb") as file:
-            data = file.read(TRIGGER_BYTES_MAX + 1)
+        data = read_small(home / "agents" / agent / "TRIGGER.md", TRIGGER_BYTES_MAX)
         text = data.decode("utf-8-sig")
     except FileNotFoundError:
         return ""

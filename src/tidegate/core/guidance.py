@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.errors import StorageError
+from tidegate.small_file import read_small
 
 SPINE_BYTES_MAX = 64 * 1024
 
@@ -39,8 +40,7 @@ def read_instructions(home: Path, agent: str) -> str:
 
 def _read_spine(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(SPINE_BYTES_MAX + 1)
+        data = read_small(path, SPINE_BYTES_MAX)
         text = data.decode("utf-8-sig")
     except FileNotFoundError:
         return ""
