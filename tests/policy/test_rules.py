@@ -18,6 +18,7 @@ from tests.yardstick.oracle import (
     change_ceiling,
     open_session,
     output,
+    owner_act,
     raise_taint,
     schedule,
     use_session,
@@ -28,6 +29,7 @@ from tidegate.policy.decision import Allow, Decision, Deny
 from tidegate.policy.hooks import (
     CeilingChange,
     Event,
+    OwnerAct,
     PostToolResponse,
     PreOutput,
     PreToolCall,
@@ -62,6 +64,7 @@ def cases() -> Iterator[tuple[Event, Verdict]]:
             yield PreToolCall(standing, tool, TOOLS), before_tool(standing, tool in TOOLS)
         for level in Level:
             yield TaintRaise(standing, level), raise_taint(standing, level)
+            yield OwnerAct(standing, level), owner_act(standing, level)
             yield PreOutput(standing, level), output(standing, level)
         for ceiling, highest in itertools.product(Level, Level):
             yield CeilingChange(standing, ceiling, highest), change_ceiling(standing, ceiling, highest)
@@ -90,7 +93,8 @@ def test_every_answer_that_leaves_is_judged_as_the_oracle_judges() -> None:
 
 def test_the_oracle_itself_says_both_yes_and_no_to_every_event() -> None:
     seen = {(type(event), type(verdict)) for event, verdict in itertools.chain(cases(), results())}
-    events = (PreToolCall, PostToolResponse, PreOutput, TaintRaise, SessionUse, SessionOpen, CeilingChange, Scheduling)
+    events = (PreToolCall, PostToolResponse, PreOutput, TaintRaise, SessionUse, OwnerAct, SessionOpen, CeilingChange)
+    events += (Scheduling,)
     assert seen == {(event, answer) for event in events for answer in (Yes, No)}
 
 

@@ -105,6 +105,14 @@ def schedule(standing: Standing | None, ceiling: Level, generation: int) -> Verd
     return _verdict(broken, standing.taint)
 
 
+def owner_act(standing: Standing | None, level: Level) -> Verdict:
+    """P4: in a living session, and at its taint as it is then, not as it was."""
+    broken = _not_living(standing)
+    if standing is not None and DOWN[standing.taint] != DOWN[level]:
+        broken |= {"P4"}
+    return _verdict(broken, level)
+
+
 def change_ceiling(standing: Standing | None, ceiling: Level, highest: Level) -> Verdict:
     """P4: a ceiling under the taint would make the taint a lie. P15: so it would that of a child."""
     broken = _not_living(standing)

@@ -16,12 +16,10 @@ from tidegate.domain.audit import OWNER
 from tidegate.domain.expiry import Expiry
 from tidegate.errors import NotFound
 from tidegate.policy.decision import Deny
-from tidegate.policy.hooks import SessionUse
+from tidegate.policy.hooks import OwnerAct
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
 from tidegate.storage.base import Archive, Compartment, SessionRow, StorageProvider, WritableView, standing_of
-
-_RAISED = Deny("P4", "the session was raised meanwhile, and nothing was changed: give the command again")
 
 
 class _UndoneError(Exception):
@@ -85,8 +83,6 @@ class Door:
         row = self.sessions.read(session)
         if row is None or row.agent != self.agent:  # P6
             raise _UndoneError(None, UNKNOWN_SESSION)
-        decision = decide(SessionUse(standing_of(row)))
+        decision = decide(OwnerAct(standing_of(row), level))
         if isinstance(decision, Deny):
             raise _UndoneError(row, decision)
-        if row.taint is not level:
-            raise _UndoneError(row, _RAISED)

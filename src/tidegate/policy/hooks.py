@@ -58,6 +58,14 @@ class SessionUse:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerAct:
+    """What the owner does in a session is about to be kept, in the compartment of `level`."""
+
+    standing: Standing | None
+    level: Level
+
+
+@dataclass(frozen=True, slots=True)
 class SessionOpen:
     """A new session is about to start at `level` under `ceiling`, perhaps as the child of `parent`."""
 
@@ -97,6 +105,7 @@ Event = (
     | PreOutput
     | TaintRaise
     | SessionUse
+    | OwnerAct
     | SessionOpen
     | CeilingChange
     | Scheduling

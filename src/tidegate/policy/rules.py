@@ -6,6 +6,7 @@ from tidegate.policy.decision import Allow, Decision, Deny
 from tidegate.policy.hooks import (
     CeilingChange,
     Event,
+    OwnerAct,
     PostToolResponse,
     PreOutput,
     PreToolCall,
@@ -40,6 +41,8 @@ def decide(event: Event) -> Decision:
             return _raise(event)
         case SessionUse():
             return _use(event)
+        case OwnerAct():
+            return _owner_act(event)
         case SessionOpen():
             return _open(event)
         case CeilingChange():
@@ -129,6 +132,15 @@ def _schedule(event: Scheduling) -> Decision:
 def _server(event: ServerEvent) -> Decision:
     standing = _living(event.standing)
     return standing if isinstance(standing, Deny) else judge(event, standing)
+
+
+def _owner_act(event: OwnerAct) -> Decision:
+    standing = _living(event.standing)
+    if isinstance(standing, Deny):
+        return standing
+    if standing.taint is not event.level:  # P2: the session's own level, as it is when the act is kept
+        return Deny("P4", "the session was raised meanwhile, and nothing was changed: give the command again")
+    return Allow(standing.taint)
 
 
 def _ceiling(event: CeilingChange) -> Decision:
