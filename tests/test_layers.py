@@ -35,8 +35,6 @@ ALLOWED = {
     "Stemmer": ("domain.",),
     "platformdirs": ("home",),
     "click": ("surfaces.cli",),
-    "psycopg": ("storage.postgres",),
-    "psycopg_pool": ("storage.postgres",),
     "fastmcp": ("surfaces.", "gateway.connections"),
     "mcp": ("surfaces.protocol", "gateway.connections", "gateway.wire"),
     "mcp_types": ("surfaces.protocol", "gateway.connections", "gateway.guard", "gateway.wire"),
@@ -185,7 +183,7 @@ def test_each_driver_has_one_place(module: Path) -> None:
 
 
 def test_libraries_of_the_extras_are_never_imported_by_the_command_line_as_it_loads() -> None:
-    heavy = {"fastmcp", "mcp", "pydantic", "anyio", "apsw", "psycopg", "pydantic_ai", "rich", "asyncio"}
+    heavy = {"fastmcp", "mcp", "pydantic", "anyio", "apsw", "pydantic_ai", "rich", "asyncio"}
     for module in (ROOT / "surfaces").glob("cli*.py"):
         loaded = {name.split(".")[0] for name, at_load in imports(module) if at_load}
         assert not heavy & loaded, name_of(module)
