@@ -171,7 +171,7 @@ class Sessions:
         row = self.read(session)
         self._require(row, decide(ServerSend(standing_of(row), classification, granted)), f"send {tool}")
 
-    def release(self, session: str, tool: str, classification: Classification | None) -> None:
+    def check_result(self, session: str, tool: str, classification: Classification | None) -> None:
         """Whether a result may be handed on: only while the session lives (P4). Raises: Refused (unknown, ended)."""
         row = self.read(session)
         self._require(row, decide(ServerResult(standing_of(row), classification)), f"result {tool}")

@@ -131,7 +131,7 @@ class Gateway:
             await self._drop(offer.server)
             raise
         # Not in another thread: between this check and the return nothing else gets a turn.
-        self._sessions.release(self._session, offer.name, offer.classification)
+        self._sessions.check_result(self._session, offer.name, offer.classification)
         return result
 
     async def _dispatch(self, tool: str, classification: Classification | None, pin: Pin) -> Level:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tidegate.core.files import writing
 from tidegate.domain.moment import write_time
-from tidegate.errors import StorageError
+from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.servers import Pin
 
 PINS_NAME = "pins.json"
@@ -82,8 +81,10 @@ class Pins:
         pins = {**self._read(), server: {"trusted_at": write_time(at), "tools": tools}}
         text = json.dumps({"format": _FORMAT, "servers": pins}, indent=1, sort_keys=True)
         try:
-            self._write(text + "\n")
-        except OSError:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with writing(self._path) as file:
+                file.write(f"{text}\n".encode("ascii"))
+        except (OSError, TidegateError):
             raise StorageError(f"{PINS_NAME}: cannot be written") from None
 
     def _read(self) -> dict[str, Any]:
@@ -100,19 +101,6 @@ class Pins:
             # P17: no pin can be trusted, so no tool is.
             raise _unreadable() from None
         return servers
-
-    def _write(self, text: str) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        number, name = tempfile.mkstemp(dir=self._path.parent, prefix=PINS_NAME)  # 0600
-        try:
-            with os.fdopen(number, "w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self._path)
-        except BaseException:
-            os.unlink(name)
-            raise
 
 
 def compare(pinned: Definitions, found: Definitions) -> dict[str, Pin]:
