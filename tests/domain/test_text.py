@@ -194,13 +194,11 @@ def test_query_is_bounded() -> None:
     assert len(analyse_query("x" * 4_096).words) == 1
 
 
-def test_long_hostile_texts_take_linear_time() -> None:
-    for unit in ("a-", "a.b@", "aA", "++", "a+#", "é:", "字", "\u0301", "_", "👩‍", "a: "):
-        analyse("", [], unit * 10_000)  # would not end in a lifetime if it were not linear
+MARKS = ["\u0345\u0301\u0315\u0323\u0334", "\uff9e\u0334", "\u0344\u0f73", "\u0301"]  # to be put in order
 
 
-@pytest.mark.parametrize("unit", ["\u0345\u0301\u0315\u0323\u0334", "\uff9e\u0334", "\u0344\u0f73"])
-def test_marks_that_must_be_put_in_order_take_linear_time(unit: str) -> None:
+@pytest.mark.parametrize("unit", [*MARKS, "a-", "a.b@", "aA", "++", "a+#", "é:", "字", "_", "👩‍", "a: "])
+def test_long_hostile_texts_take_linear_time(unit: str) -> None:
     hostile = "a" + unit * (100_000 // len(unit))
     started = time.process_time()
     analyse("", [], hostile)
