@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeVar
 
-from tidegate.errors import StorageError
+from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage import sqlite_files
 from tidegate.storage.base import Archive, StorageProvider, View, WritableView
@@ -28,6 +29,8 @@ from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, exists, open_
 
 VIEWS_MAX = 32
 """Views in use at once, and as many kept open for later: at most 4 files, 12 descriptors each. More calls wait."""
+
+_LOOK_SECONDS = 1.0  # whoever waits for a view looks so often whether one was lost
 
 _Place = tuple[str, Level]
 _CompartmentT = TypeVar("_CompartmentT", bound=SqliteCompartment)
@@ -179,9 +182,10 @@ class _Pool:
 
     def __init__(self, open_view: Callable[[_Place], _Opened]) -> None:
         self._open_view = open_view
-        self._lock = threading.Condition()
-        self._taken = 0
-        self._idle: OrderedDict[_Place, list[_Opened]] = OrderedDict()  # no list is empty
+        self._lock = threading.RLock()  # not the Condition: entering that is two steps, and a signal may come between
+        self._freed = threading.Condition(self._lock)
+        self._leases: dict[int, weakref.ref[_Lease]] = {}
+        self._idle: OrderedDict[_Place, list[_Opened]] = OrderedDict()  # a list is empty only after a signal
         self._process = os.getpid()
         self._closed = False
 
@@ -192,41 +196,48 @@ class _Pool:
 
     def holds(self, place: _Place) -> bool:
         """Whether an open view of this place waits to be taken."""
-        return place in self._idle
+        return bool(self._idle.get(place))
 
-    def take(self, place: _Place) -> _Opened:
+    def take(self, place: _Place, lease: _Lease) -> _Opened:
         self.require_own_process()
-        with self._lock:
-            while self._taken >= VIEWS_MAX:
-                self._lock.wait()
-            if self._closed:
-                raise StorageError("the store is closed")
-            opened = self._take_out(place, -1) if place in self._idle else None
-            self._taken += 1
         try:
+            with self._lock:
+                while len(self._leases) >= VIEWS_MAX and not self._forget_lost():
+                    self._freed.wait(_LOOK_SECONDS)
+                if self._closed:
+                    raise StorageError("the store is closed")
+                self._leases[id(lease)] = weakref.ref(lease)
+                opened = self._take_out(place, -1) if self.holds(place) else None
             if opened is not None and not opened.still_named():
                 opened.close()
                 opened = None
             return opened or self._open_view(place)
         except BaseException:
             with self._lock:
-                self._free()
+                self._free(lease)
             raise
 
-    def give_back(self, place: _Place, opened: _Opened, *, keep: bool) -> None:
+    def give_back(self, place: _Place, lease: _Lease, opened: _Opened, *, keep: bool) -> None:
         with self._lock:
             surplus = opened if self._closed or not keep or not opened.lasting else self._put_away(place, opened)
             if surplus is None:
-                self._free()
+                self._free(lease)
                 return
         surplus.close()
         with self._lock:
-            self._free()
+            self._free(lease)
 
-    def _free(self) -> None:
+    def _free(self, lease: _Lease) -> None:
         """One more may be taken. Under the lock."""
-        self._taken -= 1
-        self._lock.notify()
+        self._leases.pop(id(lease), None)
+        self._freed.notify()
+
+    def _forget_lost(self) -> bool:
+        """Whether there were leases that ended without being given back, as a signal can make them. Under the lock."""
+        lost = [number for number, lease in self._leases.items() if lease() is None]
+        for number in lost:
+            del self._leases[number]
+        return bool(lost)
 
     def forget(self, agent: str) -> None:
         """Close what is kept open of an agent."""
@@ -237,11 +248,12 @@ class _Pool:
             opened.close()
 
     def _put_away(self, place: _Place, opened: _Opened) -> _Opened | None:
+        surplus = None
+        if sum(map(len, self._idle.values())) >= VIEWS_MAX:
+            surplus = self._take_out(next(filter(self.holds, self._idle)), 0)
         self._idle.setdefault(place, []).append(opened)
         self._idle.move_to_end(place)
-        if sum(map(len, self._idle.values())) <= VIEWS_MAX:
-            return None
-        return self._take_out(next(iter(self._idle)), 0)
+        return surplus
 
     def _take_out(self, place: _Place, which: int) -> _Opened:
         opened = self._idle[place].pop(which)
@@ -261,10 +273,13 @@ class _Pool:
             opened.close_own()
 
 
-class _Lease(AbstractContextManager[WritableView]):
-    """A view for the length of one call. What the driver raises meanwhile leaves as a `StorageError`."""
+class _Lease:
+    """A view for the length of one call. What the driver raises meanwhile leaves as a `StorageError`.
 
-    __slots__ = ("_opened", "_place", "_pool", "_writing")
+    A signal can keep any step from being taken, `__exit__` too: then all goes with the lease.
+    """
+
+    __slots__ = ("__weakref__", "_opened", "_place", "_pool", "_writing")
 
     def __init__(self, pool: _Pool, place: _Place, *, writing: bool = False) -> None:
         self._pool = pool
@@ -272,15 +287,16 @@ class _Lease(AbstractContextManager[WritableView]):
         self._writing = writing
 
     def __enter__(self) -> WritableView:
-        self._opened = self._pool.take(self._place)
+        self._opened = self._pool.take(self._place, self)
         return self._opened.view
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         lost = self._writing and error is None and not self._opened.own_file_named()
-        failed = isinstance(error, DriverError | UnicodeDecodeError)
-        self._pool.give_back(self._place, self._opened, keep=not (failed or lost))
+        # After any other error, an interrupt above all, nobody knows what a connection is in the middle of.
+        sound = error is None or (isinstance(error, TidegateError) and not isinstance(error, StorageError))
+        self._pool.give_back(self._place, self, self._opened, keep=sound and not lost)
         if lost:
             raise StorageError("a file of the store was removed while in use, and the last change with it")
         if isinstance(error, DriverError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from tidegate.domain.audit import Action, Entry, Event, chain
@@ -18,6 +18,7 @@ from tidegate.policy.levels import Level
 from tidegate.storage.base import Candidate, Compartment
 from tidegate.storage.sqlite_connection import (
     Connection,
+    DriverError,
     Row,
     bounded_work,
     close,
@@ -25,6 +26,7 @@ from tidegate.storage.sqlite_connection import (
     enter,
     is_sealed,
     set_synchronous,
+    transaction,
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -124,13 +126,8 @@ class SqliteCompartment(Compartment):
 
     # Reading
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        self._db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._db.execute("COMMIT")
+    def snapshot(self) -> AbstractContextManager[None]:
+        return transaction(self._db, "BEGIN")
 
     def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
         if chars_max is None:
@@ -198,25 +195,20 @@ class SqliteCompartment(Compartment):
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        with self._lock, self._synchronised(durable):  # the lock: threads of one process queue without polling
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+        with self._lock, self._synchronised(durable), transaction(self._db):
+            yield  # the lock: threads of one process queue without polling
 
     @contextmanager
     def _synchronised(self, durable: bool) -> Iterator[None]:
         if not durable or self._synchronous == "FULL":
             yield
             return
-        set_synchronous(self._db, "FULL")
         try:
+            set_synchronous(self._db, "FULL")
             yield
         finally:
-            set_synchronous(self._db, self._synchronous)
+            with suppress(DriverError):  # interrupted just so, it is still in a transaction, and about to be closed
+                set_synchronous(self._db, self._synchronous)
 
     def put(self, draft: Draft, columns: Columns | None) -> None:
         lengths = columns.lengths if columns else (0, 0, 0)

@@ -202,6 +202,23 @@ def set_synchronous(connection: Connection, synchronous: str) -> None:
 
 
 @contextmanager
+def transaction(connection: Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """All the changes inside, or none; with a plain BEGIN, one moment in time for all the reads inside.
+
+    A signal's exception comes right after a statement that was run, BEGIN among them: that is inside as well.
+    """
+    try:
+        connection.execute(begin)
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(apsw.ConnectionClosedError):  # whoever holds it was first
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
 def bounded_work(connection: Connection) -> Iterator[None]:
     """Ends a search after `SEARCH_STEPS_MAX` virtual machine steps, the same for the same data.
 
@@ -214,13 +231,14 @@ def bounded_work(connection: Connection) -> Iterator[None]:
         left -= 1
         return left < 0
 
-    connection.set_progress_handler(spent, _STEPS_PER_CHECK)
     try:
+        connection.set_progress_handler(spent, _STEPS_PER_CHECK)
         yield
     except apsw.InterruptError:
         raise BudgetSpentError from None
     finally:
-        connection.set_progress_handler(None)
+        with suppress(apsw.ConnectionClosedError):  # as above
+            connection.set_progress_handler(None)
 
 
 def _is_sealed(path: Path) -> bool:

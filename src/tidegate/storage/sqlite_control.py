@@ -13,7 +13,7 @@ from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
 from tidegate.storage import sqlite_files
 from tidegate.storage.base import ControlStore, SessionRow
-from tidegate.storage.sqlite_connection import DriverError, Row, Value, close, is_sealed, storage_error
+from tidegate.storage.sqlite_connection import DriverError, Row, Value, close, is_sealed, storage_error, transaction
 from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_control
 
 _SELECT = "SELECT id, agent, name, taint, ceiling, parent, ended FROM sessions"
@@ -47,13 +47,15 @@ class SqliteControlStore(ControlStore):
             before, self._writer = self._writer, None
             held = self._writer = self._current(before, writable=True)
             try:
-                with held.transaction():
+                with transaction(held.db):
                     self._owner = threading.get_ident()
                     yield
-            except DriverError as error:
+            except BaseException as error:  # an interrupt as well: a connection is kept only if all went well
                 self._writer = None
                 held.close()
-                raise storage_error(error) from None
+                if isinstance(error, DriverError):
+                    raise storage_error(error) from None
+                raise
             finally:
                 self._owner = None
             if not held.is_named():
@@ -104,10 +106,12 @@ class SqliteControlStore(ControlStore):
             held = self._reader = self._current(before, writable=False)
             try:
                 return [_row(values) for values in held.db.execute(statement, bindings)]
-            except DriverError as error:
+            except BaseException as error:  # as above
                 self._reader = None
                 held.close()
-                raise storage_error(error) from None
+                if isinstance(error, DriverError):
+                    raise storage_error(error) from None
+                raise
             finally:
                 if held.sealed:
                     self._reader = None
@@ -152,17 +156,6 @@ class _Held:
         self.sealed = is_sealed(self.db)
         self._log = FileIdentity.of_log(path)
         self._checked_at = time.monotonic()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All the changes inside, or none."""
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self.db.execute("COMMIT")
-        finally:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
 
     def is_named(self) -> bool:
         """Whether the file and its log bear their names."""

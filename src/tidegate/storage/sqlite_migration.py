@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tidegate.errors import StorageError
-from tidegate.storage.sqlite_connection import Connection, copy_file, driver_errors, open_file
+from tidegate.storage.sqlite_connection import Connection, copy_file, driver_errors, open_file, transaction
 from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION, MIGRATIONS
 
 
@@ -18,15 +18,10 @@ def migrate(path: Path) -> None:
     """
     with driver_errors(), closing(open_file(path, writable=True, synchronous="FULL")) as connection:
         _keep_copy(connection, path)
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(connection):
             for version in range(_version(connection), COMPARTMENT_VERSION):  # none, if another process was first
                 connection.execute(MIGRATIONS[version])
             connection.pragma("user_version", COMPARTMENT_VERSION)
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
 
 
 def copies_of(path: Path) -> list[Path]:
