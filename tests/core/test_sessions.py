@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any, NoReturn
 
 import pytest
@@ -13,6 +14,7 @@ from tests.yardstick.backends import BACKENDS
 from tidegate import InvalidArgument, Level, NotFound, Refused, StorageError
 from tidegate.core import memory
 from tidegate.core.gate import Answer
+from tidegate.core.session import Session
 from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
 from tidegate.policy.rules import CHILD_DEPTH_MAX
@@ -128,6 +130,23 @@ def test_whoever_asked_is_told_of_a_raise_until_it_wants_no_more(scene: Scene) -
     scene.store.sessions.tell(session.id, None)
     assert session.raise_taint(Level.CONFIDENTIAL) is Level.CONFIDENTIAL
     assert told == [Level.INTERNAL]
+
+
+def test_p6_a_raise_that_fails_takes_no_session_with_it_that_was_opened_meanwhile(scene: Scene) -> None:
+    session, opened = scene.store.session(AGENT), list[Session]()
+    opening = Thread(target=lambda: opened.append(scene.store.session("neighbour")))
+
+    def fail(_: Level) -> None:
+        opening.start()
+        opening.join(0.2)
+        raise StorageError("the disk is full; nothing was changed")
+
+    scene.store.sessions.tell(session.id, fail)
+    with pytest.raises(StorageError):
+        session.raise_taint(Level.INTERNAL)
+    opening.join()
+    assert session.taint is Level.PUBLIC
+    assert opened[0].taint is Level.PUBLIC
 
 
 def test_p7_a_child_does_not_outlive_a_parent_of_which_nothing_is_stored(scene: Scene) -> None:

@@ -16,6 +16,7 @@ from tests.yardstick.chains import first_break
 from tidegate.domain.audit import GENESIS, Action, Event
 from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Kind, Record
+from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Compartment, Reading, SessionRow, StorageProvider
 
@@ -435,6 +436,18 @@ class Conformance:
             insert(provider, row("1", "a", "one"))
         with open_again(backend) as provider:
             assert provider.control.read("1") == row("1", "a", "one")
+
+    def test_the_control_store_is_changed_in_transactions_only(self, provider: StorageProvider) -> None:
+        insert(provider, row("1", "a", "one"))
+        changes = (
+            lambda: provider.control.insert(row("2", "a", "two")),
+            lambda: provider.control.set_taint("1", Level.INTERNAL),
+            lambda: provider.control.end("1"),
+        )
+        for change in changes:
+            with pytest.raises(StorageError, match="transactions only"):
+                change()
+        assert provider.control.sessions("a") == [row("1", "a", "one")]
 
     def test_control_transactions_are_alone_and_never_wait_for_a_compartment_that_waits_for_them(
         self, provider: StorageProvider

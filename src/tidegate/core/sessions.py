@@ -102,8 +102,11 @@ class Sessions:
         if isinstance(decision, Deny):
             self._recorder.refuse(above, decision, "open")
         row = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
-        if name is not None:
-            self._recorder.record(row, Action.OPEN, f"{row.taint} under {row.ceiling}")
+        if name is None:
+            with store.transaction():
+                store.insert(row)
+            return row
+        self._recorder.record(row, Action.OPEN, f"{row.taint} under {row.ceiling}")
         store.insert(row)
         return row
 

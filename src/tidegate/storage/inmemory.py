@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from tidegate.domain.rank import Match, Statistics
 from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.spelling import is_word
 from tidegate.domain.text import ANALYSIS_VERSION, Columns
+from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import (
     Archive,
@@ -37,11 +37,11 @@ V = TypeVar("V")
 
 
 class _Transactional:
-    """One lock, and a list of what to undo when a transaction fails."""
+    """One lock, and of the transaction under way a list of what to undo when it fails."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._undo: list[Callable[[], object]] = []
+        self._undo: list[Callable[[], object]] | None = None
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -51,23 +51,31 @@ class _Transactional:
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
         with self._lock:
-            self._undo.clear()
+            undo: list[Callable[[], object]] = []
+            self._undo = undo
             try:
                 yield
             except BaseException:
-                for undo in reversed(self._undo):
-                    undo()
+                for each in reversed(undo):
+                    each()
                 raise
+            finally:
+                self._undo = None
 
     def _set(self, table: dict[K, V], key: K, value: V) -> None:
-        self._remember(table, key)
-        table[key] = value
+        with self._lock:
+            self._remember(table, key)
+            table[key] = value
 
     def _remove(self, table: dict[K, V], key: K) -> None:
-        self._remember(table, key)
-        table.pop(key, None)
+        with self._lock:
+            self._remember(table, key)
+            table.pop(key, None)
 
     def _remember(self, table: dict[K, V], key: K) -> None:
+        """Under the lock, so that the transaction under way, if any, is this thread's. Raises: StorageError."""
+        if self._undo is None:
+            raise StorageError("the store is changed in transactions only")
         if key in table:
             before = table[key]
             self._undo.append(lambda: table.__setitem__(key, before))
@@ -284,13 +292,15 @@ class EphemeralControlStore(InMemoryControlStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ended: deque[str] = deque()
+        self._ended: dict[str, None] = {}  # in the order in which they ended
 
     def end(self, session: str) -> None:
         super().end(session)
-        self._ended.append(session)
+        self._set(self._ended, session, None)
         if len(self._ended) > ENDED_KEPT_MAX:
-            self._rows.pop(self._ended.popleft(), None)
+            oldest = next(iter(self._ended))
+            self._remove(self._ended, oldest)
+            self._remove(self._rows, oldest)
 
 
 class InMemoryProvider(StorageProvider):
