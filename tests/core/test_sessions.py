@@ -13,11 +13,13 @@ from tests.yardstick.backends import BACKENDS
 
 from tidegate import InvalidArgument, Level, NotFound, Refused, StorageError
 from tidegate.core import memory
+from tidegate.core.audit import Chain
 from tidegate.core.gate import Answer
 from tidegate.core.session import Session
 from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
 from tidegate.policy.rules import CHILD_DEPTH_MAX
+from tidegate.policy.servers import Classification, Pin
 from tidegate.storage import inmemory
 from tidegate.storage.base import SessionRow, View
 from tidegate.storage.inmemory import InMemoryProvider
@@ -147,6 +149,65 @@ def test_p6_a_raise_that_fails_takes_no_session_with_it_that_was_opened_meanwhil
     opening.join()
     assert session.taint is Level.PUBLIC
     assert opened[0].taint is Level.PUBLIC
+
+
+def meanwhile(scene: Scene, patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen once, after the next change of a session was judged and before it takes any lock."""
+    recorder = scene.store.sessions._recorder
+    real, acts = recorder.chain, iter([act])
+
+    def chain(agent: str, level: Level) -> Chain:
+        for each in acts:
+            each()
+        return real(agent, level)
+
+    patch.setattr(recorder, "chain", chain)
+
+
+@pytest.mark.parametrize("name", [None, "main"])
+def test_p4_a_raise_that_another_overtook_is_judged_anew_and_entered_as_it_came(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str | None
+) -> None:
+    session = scene.store.session(AGENT, name)
+    meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.INTERNAL))
+    assert session.raise_taint(Level.CONFIDENTIAL) is Level.CONFIDENTIAL
+    raises = [line.entry.event.detail for line in scene.store.owner(AGENT).trail(Wanted(actions=[Action.RAISE]))]
+    assert sorted(raises) == ["INTERNAL to CONFIDENTIAL: ", "PUBLIC to INTERNAL: "]
+
+
+def test_p7_a_raise_that_a_reset_overtook_is_refused(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = scene.store.session(AGENT, "main")
+    meanwhile(scene, monkeypatch, lambda: scene.store.sessions.reset(session.id))
+    with pytest.raises(Refused, match="session ended"):
+        session.raise_taint(Level.CONFIDENTIAL)
+
+
+def test_p4_a_call_that_a_raise_overtook_is_judged_anew(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = scene.store.session(AGENT, "main")
+    meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.CONFIDENTIAL))
+    with pytest.raises(Refused, match="must not be told"):
+        scene.store.sessions.dispatch(
+            session.id, "tool", Classification(source=Level.PUBLIC, sink=Level.INTERNAL), Pin.TRUSTED
+        )
+
+
+def test_of_two_that_open_a_session_at_once_the_second_resumes_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first: list[Session] = []
+    meanwhile(scene, monkeypatch, lambda: first.append(scene.store.session(AGENT, "main")))
+    assert scene.store.session(AGENT, "main").id == first[0].id
+    meanwhile(scene, monkeypatch, lambda: scene.store.session(AGENT, "new"))
+    with pytest.raises(InvalidArgument, match="name"):
+        scene.store.sessions.new(AGENT, "new", Level.PUBLIC)
+
+
+def test_p15_a_child_starts_at_the_taint_to_which_its_parent_was_raised_meanwhile(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = scene.store.session(AGENT, "main")
+    meanwhile(scene, monkeypatch, lambda: parent.raise_taint(Level.INTERNAL))
+    assert scene.store.session(AGENT, "child", parent=parent).taint is Level.INTERNAL
 
 
 def test_p7_a_child_does_not_outlive_a_parent_of_which_nothing_is_stored(scene: Scene) -> None:

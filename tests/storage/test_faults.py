@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
+from threading import Thread
 
 import apsw
 import pytest
@@ -17,9 +19,11 @@ from tests.storage.scene import DEEP, START, bytes_of, database, opened
 from tests.storage.soundness import unsound
 from tests.storage.story import STEPS, Step, acknowledged, goes_on, prepare, tell, wrong
 
+from tidegate.core.session import Session
 from tidegate.core.store import Store
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.policy.servers import Classification, Pin
 from tidegate.storage import sqlite_connection
 from tidegate.storage.sqlite import SqliteProvider
 from tidegate.tools import TOOLS
@@ -266,6 +270,50 @@ def test_a_lock_on_a_higher_level_is_never_noticed_below(prepared: Path, home: P
         session.memory.save("high", "x")
     holder.execute("ROLLBACK")
     holder.close()
+
+
+ACTS_AT_CONFIDENTIAL: dict[str, Callable[[Store], object]] = {
+    "raise": lambda store: store.session("assistant", "main").raise_taint(Level.CONFIDENTIAL),
+    "open": lambda store: store.session("assistant", "other", Level.CONFIDENTIAL),
+    "new": lambda store: store.sessions.new("assistant", "other", Level.CONFIDENTIAL),
+    "ceiling": lambda store: store.sessions.set_ceiling(_high(store).id, Level.CONFIDENTIAL),
+    "end": lambda store: _high(store).end(),
+    "call": lambda store: store.sessions.dispatch(
+        store.session("assistant", "main").id,
+        "tool",
+        Classification(source=Level.CONFIDENTIAL, sink=Level.CONFIDENTIAL),
+        Pin.TRUSTED,
+    ),
+}
+
+
+def _high(store: Store) -> Session:
+    return store.session("assistant", "high")
+
+
+@pytest.mark.parametrize("name", ACTS_AT_CONFIDENTIAL)
+def test_p5_p6_whoever_waits_for_a_compartment_keeps_nobody_from_the_control_store(
+    prepared: Path, home: Path, name: str
+) -> None:
+    copy(prepared, home)
+    with opened(home, prefix="x") as store:
+        store.session("assistant", "high", Level.CONFIDENTIAL)
+        holder = apsw.Connection(str(database(home, Level.CONFIDENTIAL)))
+        holder.execute("BEGIN IMMEDIATE")
+        waiting = Thread(target=ACTS_AT_CONFIDENTIAL[name], args=(store,))
+        waiting.start()
+        assert isinstance(store._provider, SqliteProvider)
+        while waiting.is_alive() and not store._provider._locks["assistant", Level.CONFIDENTIAL].locked():
+            pass
+        with closing(apsw.Connection(str(home / "control.db"))) as control:  # which waits for nothing
+            control.execute("BEGIN IMMEDIATE")
+            control.execute("ROLLBACK")
+        assert store.session("neighbour", "main").raise_taint(Level.INTERNAL) is Level.INTERNAL
+        assert waiting.is_alive()
+        holder.execute("ROLLBACK")
+        waiting.join()
+        holder.close()
+    assert unsound(home) == []
 
 
 def test_the_usual_patience_with_a_lock_is_ten_seconds() -> None:

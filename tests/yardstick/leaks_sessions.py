@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from tests.yardstick.leaks import Fault, Patch, leak, replaced
 
-from tidegate.core.audit import Recorder
+from tidegate.core.audit import Chain, Recorder
 from tidegate.core.gate import Gate, Seat
 from tidegate.core.session import Session
 from tidegate.core.sessions import Sessions
@@ -82,7 +83,8 @@ def resuming_takes_the_level_that_is_asked_for(patch: Patch) -> None:
     @replaced(patch, Sessions, "_resume")
     def resume(real: Fault, self: Sessions, row: SessionRow, level: Level, *rest: Any) -> Any:
         if not row.ended:
-            self._store_of(row.id).set_taint(row.id, level)
+            with self._store_of(row.id).transaction():
+                self._store_of(row.id).set_taint(row.id, level)
         return real(self, row, level, *rest)
 
 
@@ -192,9 +194,9 @@ def a_changed_ceiling_is_entered_at_the_lowest_level(patch: Patch) -> None:
 
 @leak(AUDIT, by_model=True)
 def a_raise_is_entered_in_the_chain_it_leaves(patch: Patch) -> None:
-    @replaced(patch, Recorder, "record")
-    def record(real: Fault, self: Recorder, row: SessionRow, action: Action, detail: str, **rest: Any) -> Any:
-        real(self, row, action, detail)
+    @replaced(patch, Sessions, "_raise")
+    def raise_(real: Fault, self: Sessions, row: SessionRow, *rest: Any) -> Any:
+        return replace(real(self, row, *rest), level=row.taint)
 
 
 @leak(AUDIT, by_model=True)
@@ -206,9 +208,30 @@ def refusals_are_not_entered(patch: Patch) -> None:
 
 
 def _entered_low(patch: Patch, which: Action) -> None:
-    @replaced(patch, Recorder, "record")
-    def record(real: Fault, self: Recorder, row: SessionRow, action: Action, detail: str, **rest: Any) -> Any:
-        real(self, row, action, detail, **(rest | {"level": Level.PUBLIC} if action is which else rest))
+    @replaced(patch, Recorder, "chain")
+    def chain(real: Fault, self: Recorder, agent: str, level: Level) -> Any:
+        return _EnteredLow(real(self, agent, level), real(self, agent, Level.PUBLIC), which)
+
+
+class _EnteredLow(AbstractContextManager["_EnteredLow"]):
+    """A chain that enters actions of one kind in another."""
+
+    def __init__(self, own: Chain, lowest: Chain, which: Action) -> None:
+        self._own = own
+        self._lowest = lowest
+        self._which = which
+
+    def __enter__(self) -> Self:
+        self._own.__enter__()
+        return self
+
+    def enter(self, session: str, *entries: tuple[Action, str]) -> None:
+        self._own.enter(session, *(entry for entry in entries if entry[0] is not self._which))
+        with self._lowest as lowest:
+            lowest.enter(session, *(entry for entry in entries if entry[0] is self._which))
+
+    def __exit__(self, *error: Any) -> None:
+        self._own.__exit__(*error)
 
 
 def _at(asked: Session, level: Level) -> Session:

@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import NoReturn
+from types import TracebackType
+from typing import NoReturn, Self
 
 from tidegate.domain.audit import Action, Event
 from tidegate.errors import Refused
 from tidegate.policy.decision import Deny
 from tidegate.policy.levels import Level
-from tidegate.storage.base import SessionRow, StorageProvider
+from tidegate.storage.base import Compartment, SessionRow, StorageProvider
+
+
+class Chain:
+    """The chain of one compartment: with it, alone among processes and threads until something is entered."""
+
+    # No ExitStack: an interrupted one is in a cycle with its error, and keeps what it was about to give back.
+
+    def __init__(self, writing: AbstractContextManager[Compartment], clock: Callable[[], datetime]) -> None:
+        self._writing = writing
+        self._clock = clock
+        self._taken = False
+
+    def __enter__(self) -> Self:
+        self._own = self._writing.__enter__()
+        self._taken = True
+        return self
+
+    def enter(self, session: str, *entries: tuple[Action, str]) -> None:
+        """Enter what a session did, all or nothing, and let go of the chain; on return it has survived power loss.
+
+        Details may come from outside; what no file can hold is written as an escape.
+        """
+        for action, detail in entries:
+            text = detail.encode(errors="backslashreplace").decode()
+            self._own.append(Event(self._clock(), session, action, text))
+        self.__exit__(None, None, None)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._taken:
+            self._taken = False
+            self._writing.__exit__(kind, error, trace)
 
 
 class Recorder:
@@ -21,14 +56,18 @@ class Recorder:
         self.clock = clock
 
     def record(self, row: SessionRow, action: Action, detail: str, *, level: Level | None = None) -> None:
-        """Enter an event of a session, durably, in the chain of its taint or of `level`.
+        """Enter an event of a session, durably, in the chain of its taint or of `level`."""
+        with self.chain(row.agent, row.taint if level is None else level) as chain:
+            chain.enter(row.id, (action, detail))
 
-        detail: may come from outside; what no file can hold is written as an escape.
-        """
-        event = Event(self.clock(), row.id, action, detail.encode(errors="backslashreplace").decode())
-        chain = row.taint if level is None else level
-        with self._provider.writable_view(row.agent, chain) as view, view.own.transaction(durable=True):
-            view.own.append(event)
+    def chain(self, agent: str, level: Level) -> Chain:
+        """The chain of one compartment, to take and to enter events in."""
+        return Chain(self._writing(agent, level), self.clock)
+
+    @contextmanager
+    def _writing(self, agent: str, level: Level) -> Iterator[Compartment]:
+        with self._provider.writable_view(agent, level) as view, view.own.transaction(durable=True):
+            yield view.own
 
     def refuse(self, row: SessionRow | None, deny: Deny, what: str) -> NoReturn:
         """Turn a denial into the one `Refused`, entered in the chain of the session that met it.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 from tidegate.core.audit import Recorder
 from tidegate.core.clearing import Clearing
@@ -12,14 +13,24 @@ from tidegate.domain.audit import Action
 from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import CeilingChange, PreOutput, Scheduling, SessionOpen, SessionUse, TaintRaise
+from tidegate.policy.hooks import CeilingChange, Event, PreOutput, Scheduling, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import CHILD_DEPTH_MAX, UNKNOWN_SESSION, decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
+from tidegate.policy.taint import Standing
 from tidegate.storage.base import ControlStore, SessionRow, StorageProvider, standing_of
 from tidegate.storage.inmemory import EphemeralControlStore
 
 REASON_CHARS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What becomes of a session: what is entered of it in the chain of `level`, and then done in its store."""
+
+    level: Level
+    entries: tuple[tuple[Action, str], ...]
+    apply: Callable[[ControlStore], None]
 
 
 class Sessions:
@@ -65,16 +76,15 @@ class Sessions:
         check_level(level)
         if ceiling is not None:
             check_level(ceiling, "ceiling")
-        if name is None:
-            return self._new(self._ephemeral, agent, None, level, ceiling, parent)
-        name = self._check_name(name)
-        row = self._named.find(agent, name)
-        if row is None:
-            with self._named.transaction():
-                row = self._named.find(agent, name)  # another process may have been first
-                if row is None:
-                    return self._new(self._named, agent, name, level, ceiling, parent)
-        return self._resume(row, level, ceiling, parent)
+        if name is not None:
+            name = self._check_name(name)
+        made = None
+        while made is None:
+            row = self._named.find(agent, name) if name is not None else None
+            if row is not None:
+                return self._resume(row, level, ceiling, parent)
+            made = self._new(agent, name, level, ceiling, parent)
+        return made
 
     def new(self, agent: str, name: str, level: Level, ceiling: Level | None = None) -> SessionRow:
         """A new session of this name. Raises: InvalidArgument when a session has or had the name."""
@@ -82,32 +92,32 @@ class Sessions:
         check_level(level)
         if ceiling is not None:
             check_level(ceiling, "ceiling")
-        with self._named.transaction():
+        made = None
+        while made is None:
             if self._named.find(check_agent(agent), name) is not None:
                 raise InvalidArgument("name: a session has or had this name; choose another", argument="name")
-            return self._new(self._named, agent, name, level, ceiling, None)
+            made = self._new(agent, name, level, ceiling, None)
+        return made
 
     def _new(
-        self,
-        store: ControlStore,
-        agent: str,
-        name: str | None,
-        level: Level,
-        ceiling: Level | None,
-        parent: str | None,
-    ) -> SessionRow:
+        self, agent: str, name: str | None, level: Level, ceiling: Level | None, parent: str | None
+    ) -> SessionRow | None:
+        """None when another was first with this name, or the parent was changed meanwhile: then all starts anew."""
         above = self._parent(agent, parent)
         limit = ceiling if ceiling is not None else above.ceiling if above else Level.RESTRICTED
         decision = decide(SessionOpen(level, limit, standing_of(above), self._depth(above)))
         if isinstance(decision, Deny):
             self._recorder.refuse(above, decision, "open")
         row = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
-        if name is None:
-            with store.transaction():
-                store.insert(row)
-            return row
-        self._recorder.record(row, Action.OPEN, f"{row.taint} under {row.ceiling}")
-        store.insert(row)
+        store = self._ephemeral if name is None else self._named
+        with nullcontext() if name is None else self._recorder.chain(agent, row.taint) as chain, store.transaction():
+            if name is not None and self._named.find(agent, name) is not None:
+                return None
+            if above is not None and self.read(above.id) != above:
+                return None
+            if chain is not None:
+                chain.enter(row.id, (Action.OPEN, f"{row.taint} under {row.ceiling}"))
+            store.insert(row)
         return row
 
     def _resume(self, row: SessionRow, level: Level, ceiling: Level | None, parent: str | None) -> SessionRow:
@@ -145,11 +155,11 @@ class Sessions:
         chain, which may lie above this session's (P5). Raises: Refused (unknown, ended, ceiling), InvalidArgument.
         """
         check_level(level)
-        with self._store_of(session).transaction():
-            row = self.read(session)
-            decision = decide(TaintRaise(standing_of(row), level))
-            if row is not None and isinstance(decision, Allow):
-                self._raise(row, decision.level, reason)
+        row, decision = self._change(
+            session,
+            lambda standing: TaintRaise(standing, level),
+            lambda row, to: self._raise(row, to, reason) if to != row.taint else None,
+        )
         return self._require(row, decision, "raise", entered_by=asked_by)[1]
 
     def dispatch(self, session: str, tool: str, classification: Classification | None, pin: Pin) -> Level:
@@ -158,12 +168,11 @@ class Sessions:
         One transaction, durable on return and before the first byte goes out (P4). tool: a name, for the audit.
         Raises: Refused (unknown, ended, unclassified, pin, sink, ceiling).
         """
-        with self._store_of(session).transaction():
-            row = self.read(session)
-            decision = decide(ServerCall(standing_of(row), classification, pin))
-            if row is not None and isinstance(decision, Allow):
-                self._recorder.record(row, Action.CALL, tool, level=decision.level)
-                self._raise(row, decision.level, tool)
+        row, decision = self._change(
+            session,
+            lambda standing: ServerCall(standing, classification, pin),
+            lambda row, to: self._raise(row, to, tool, (Action.CALL, tool)),
+        )
         return self._require(row, decision, f"call {tool}")[1]
 
     def check_send(self, session: str, tool: str, classification: Classification | None, granted: Level | None) -> None:
@@ -203,12 +212,15 @@ class Sessions:
         Raises: Refused (unknown, ended, below the taint of one of them), InvalidArgument.
         """
         check_level(ceiling, "ceiling")
-        with self._store_of(session).transaction():
-            row = self.read(session)
-            decision = decide(CeilingChange(standing_of(row), ceiling, self._highest_under(row)))
-            if row is not None and isinstance(decision, Allow):
-                self._recorder.record(row, Action.CEILING, f"{row.ceiling} to {ceiling}")
-                self._store_of(session).set_ceiling(session, ceiling)
+
+        def plan(row: SessionRow, to: Level) -> _Change:
+            entry = (Action.CEILING, f"{row.ceiling} to {to}")
+            return _Change(row.taint, (entry,), lambda store: store.set_ceiling(session, to))
+
+        def event(standing: Standing | None) -> Event:
+            return CeilingChange(standing, ceiling, self._highest_under(session))
+
+        row, decision = self._change(session, event, plan)
         self._require(row, decision, "ceiling")
 
     def reset(self, session: str) -> bool:
@@ -228,15 +240,18 @@ class Sessions:
 
     def _end(self, session: str, *, at: Level | None = None) -> SessionRow:
         """End it, with `at` only if that is still its taint. As it stood then."""
-        with self._store_of(session).transaction():
-            row = self.living(session, "reset")
-            if at in (None, row.taint):
-                self._recorder.record(row, Action.RESET, "")
-                self._store_of(session).end(session)
-        return row
 
-    def _highest_under(self, row: SessionRow | None) -> Level:
+        def plan(_: SessionRow, taint: Level) -> _Change | None:
+            if at not in (None, taint):
+                return None
+            return _Change(taint, ((Action.RESET, ""),), lambda store: store.end(session))
+
+        row, decision = self._change(session, SessionUse, plan)
+        return self._require(row, decision, "reset")[0]
+
+    def _highest_under(self, session: str) -> Level:
         """The highest taint of those in the family that live."""
+        row = self.read(session)
         family = [self.read(each.id) for each in self._family(row)] if row and not row.ended else []
         return max((each.taint for each in family if each and not each.ended), default=Level.PUBLIC)
 
@@ -272,14 +287,42 @@ class Sessions:
                 self.raise_taint(row.parent, joined, reason="child ended", asked_by=row)
             row = self._end(session, at=joined)
 
-    def _raise(self, row: SessionRow, level: Level, reason: str) -> None:
-        if level != row.taint:
-            # P9: the entry first. A power cut in between leaves an entry too many, never a raise without one.
-            detail = f"{row.taint} to {level}: {reason[:REASON_CHARS_MAX]}"
-            self._recorder.record(row, Action.RAISE, detail, level=level)
-            self._store_of(row.id).set_taint(row.id, level)
+    def _change(
+        self,
+        session: str,
+        event: Callable[[Standing | None], Event],
+        plan: Callable[[SessionRow, Level], _Change | None],
+    ) -> tuple[SessionRow | None, Decision]:
+        """Change a session as planned, where the policy allows the event. As it stood then, and what the policy said.
+
+        The compartment is taken before the control store, here and everywhere: whoever waits for a compartment keeps
+        nobody else's sessions waiting (P5, P6). Once both are, the session must stand as it was judged (P4).
+        """
+        while True:  # each turn follows a change of the session, of which it has few
+            row = self.read(session)
+            decision = decide(event(standing_of(row)))
+            change = plan(row, decision.level) if row is not None and isinstance(decision, Allow) else None
+            if row is None or change is None:
+                return row, decision
+            store = self._store_of(session)
+            with self._recorder.chain(row.agent, change.level) as chain, store.transaction():
+                if self.read(session) == row and decide(event(standing_of(row))) == decision:
+                    # P9: the entry first. A power cut in between leaves an entry too many, never a raise without one.
+                    chain.enter(session, *change.entries)
+                    change.apply(store)
+                    return row, decision
+
+    def _raise(self, row: SessionRow, level: Level, reason: str, *before: tuple[Action, str]) -> _Change:
+        if level == row.taint:
+            return _Change(level, before, lambda _: None)
+
+        def apply(store: ControlStore) -> None:
+            store.set_taint(row.id, level)
             if row.id in self._told:
                 self._told[row.id](level)
+
+        detail = f"{row.taint} to {level}: {reason[:REASON_CHARS_MAX]}"
+        return _Change(level, (*before, (Action.RAISE, detail)), apply)
 
     def tell(self, session: str, told: Callable[[Level], None] | None) -> None:
         """Call `told` with the new taint whenever this process raises the session, before anything is read at it.

@@ -204,7 +204,7 @@ class View:
     def snapshot(self) -> AbstractContextManager[object]:
         """One moment in time in each compartment for all the reads inside."""
         with ExitStack() as moment:
-            for compartment in self.visible:
+            for compartment in reversed(self.visible):  # the order of all locks: the lowest first
                 moment.enter_context(compartment.snapshot())
             return moment.pop_all()
 

@@ -73,9 +73,9 @@ class _Transactional:
             table.pop(key, None)
 
     def _remember(self, table: dict[K, V], key: K) -> None:
-        """Under the lock, so that the transaction under way, if any, is this thread's. Raises: StorageError."""
+        """Under the lock, so that the transaction under way is this thread's. Without one, each change is its own."""
         if self._undo is None:
-            raise StorageError("the store is changed in transactions only")
+            return
         if key in table:
             before = table[key]
             self._undo.append(lambda: table.__setitem__(key, before))
@@ -259,6 +259,11 @@ class InMemoryControlStore(_Transactional, ControlStore):
     def __init__(self) -> None:
         super().__init__()
         self._rows: dict[str, SessionRow] = {}
+
+    def _remember(self, table: dict[K, V], key: K) -> None:
+        if self._undo is None:
+            raise StorageError("the control store is changed in transactions only")
+        super()._remember(table, key)
 
     def read(self, session: str) -> SessionRow | None:
         return self._rows.get(session)
