@@ -175,6 +175,16 @@ def test_an_agent_without_anything_needs_no_upkeep(scene: Scene) -> None:
     assert "nobody" not in scene.store.agents()
 
 
+def test_agents_that_there_are_not_fill_no_memory(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "KNOWN_MAX", 3)
+    for number in range(10):
+        assert list(scene.store.session(f"nobody{number}").memory.list()) == []
+    kept_up = scene.store._gate._views
+    assert isinstance(kept_up, upkeep.Upkeep)
+    assert len(kept_up._indexed) <= 3
+    assert found(scene, "apples")[1]
+
+
 # M07: another version of the text analysis
 
 

@@ -28,6 +28,9 @@ SWEEP_STEP = 200
 SWEEP_INTERVAL = timedelta(minutes=1)
 """How often a process looks for expired memories to put away. What has expired is hidden at once all the same."""
 
+KNOWN_MAX = 4_096
+"""Of how many compartments a process knows that their index is whole: some megabytes."""
+
 
 class Upkeep(Views):
     """The views that the gate hands out: kept up, and without what has expired."""
@@ -76,6 +79,8 @@ class Upkeep(Views):
         if not whole:
             with self._provider.archive(agent, taint) as archive:
                 following = index_step(archive, after)
+        if len(self._indexed) >= KNOWN_MAX:
+            self._indexed.clear()  # to be looked at again: anybody may ask for agents that there are not
         self._indexed[agent, taint] = following
 
     def _sweep(self, agent: str, taint: Level) -> None:
