@@ -130,6 +130,28 @@ def test_a_migration_that_is_cut_short_leaves_the_old_file(old: Path, monkeypatc
     assert raw(database(old), "PRAGMA user_version") == [(COMPARTMENT_VERSION,)]
 
 
+def test_a_kill_while_the_copy_is_made_leaves_no_half_of_one_that_would_be_taken_for_it(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_: object, path: Path) -> None:
+        path.write_bytes(b"half a copy")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_migration, "copy_file", killed)
+        patch.setattr(Path, "unlink", lambda *_, **__: None)  # a kill leaves no time for it
+        with tidegate.open(old) as store, pytest.raises(KeyboardInterrupt):
+            store.session(AGENT).memory.get("tea")
+    (half,) = copies_of(database(old))
+    with tidegate.open(old) as store:
+        store.session(AGENT).memory.get("tea")
+        (copy,) = set(copies_of(database(old))) - {half}
+        assert copy.name == "public.db.schema-1"
+        assert raw(copy, "PRAGMA user_version") == [(1,)]
+        store.owner(AGENT).purge(timedelta())
+    assert copies_of(database(old)) == []
+
+
 def test_a_migrated_file_has_the_tables_of_a_fresh_one(old: Path, tmp_path: Path) -> None:
     tables = "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name"
     with tidegate.open(old) as store:

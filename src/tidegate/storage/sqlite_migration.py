@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+import secrets
+from contextlib import closing, suppress
 from pathlib import Path
 
 from tidegate.errors import StorageError
@@ -30,14 +31,20 @@ def copies_of(path: Path) -> list[Path]:
 
 
 def _keep_copy(connection: Connection, path: Path) -> None:
+    """The copy has its name only once it is whole. What a kill leaves of one is among `copies_of` as well."""
     copy = path.with_name(f"{path.name}.schema-{_version(connection)}")
+    new = copy.with_name(f"{copy.name}.{secrets.token_hex(8)}.new")
     try:
-        os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        return
+        if copy.exists() and copy.stat().st_size > 0:
+            return
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        copy_file(connection, new)
+        new.replace(copy)
     except OSError:
         raise StorageError("home: cannot be written; the store of an earlier version was not touched") from None
-    copy_file(connection, copy)
+    finally:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
 
 
 def _version(connection: Connection) -> int:
