@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -125,6 +126,30 @@ def test_c12_after_a_fork_the_child_is_told_to_open_the_store_itself(home: Path)
             assert "forked" in in_a_fork(act)
         assert session.memory.save("k", "words").version == 1
         assert session.taint is Level.PUBLIC
+    assert unsound(home) == []
+
+
+def test_c12_a_forked_child_closes_the_store_whatever_its_parents_threads_were_at(home: Path) -> None:
+    with opened(home) as store:
+        session = store.session("assistant", "main")
+        session.memory.save("k", "words")
+        provider = store._provider
+        assert isinstance(provider, SqliteProvider)
+        holders = {"_lock": provider._pool, "_writing": provider.control, "_reading": provider.control}
+        for name, holder in holders.items():
+            thread = threading.Thread(target=getattr(holder, name).acquire)  # which holds it for ever, as in a fork
+            thread.start()
+            thread.join()
+
+        def close() -> None:
+            signal.alarm(10)  # rather than for ever
+            store.close()
+
+        assert in_a_fork(close) == "None"
+        for name, holder in holders.items():
+            setattr(holder, name, threading.RLock())
+        provider._pool._freed = threading.Condition(provider._pool._lock)
+        assert session.memory.save("k", "words").version == 1
     assert unsound(home) == []
 
 

@@ -98,8 +98,9 @@ class SqliteProvider(StorageProvider):
         return self._files.agents()
 
     def close(self) -> None:
-        self._pool.close()
-        self.control.close()
+        if self._pool.is_own_process():  # else all is the other's, and its locks may be held by nobody here
+            self._pool.close()
+            self.control.close()
 
     def _has_compartments(self, agent: str) -> bool:
         """Whether the agent has files. Raises: StorageError when it had: a loss is not made good by new ones."""
@@ -191,8 +192,12 @@ class _Pool:
 
     def require_own_process(self) -> None:
         """A fork inherits connections and locks that are held by nobody: to go on would damage the store, or hang."""
-        if os.getpid() != self._process:
+        if not self.is_own_process():
             raise StorageError("the store was opened before this process was forked; open it again")
+
+    def is_own_process(self) -> bool:
+        """Whether this process opened it all, and is not a fork of one that did."""
+        return os.getpid() == self._process
 
     def holds(self, place: _Place) -> bool:
         """Whether an open view of this place waits to be taken."""
