@@ -26,6 +26,7 @@ from tidegate.errors import NotFound, StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage import sqlite
 from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite_files import HomeFiles
 
 MARK = "\x1f"
 
@@ -151,6 +152,23 @@ def test_c12_a_forked_child_closes_the_store_whatever_its_parents_threads_were_a
         provider._pool._freed = threading.Condition(provider._pool._lock)
         assert session.memory.save("k", "words").version == 1
     assert unsound(home) == []
+
+
+@pytest.mark.parametrize("look", ["has_compartments", "has_control"])
+def test_files_that_another_thread_makes_meanwhile_are_not_called_lost(
+    home: Path, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    real, first = getattr(HomeFiles, look), iter([True])
+    with opened(home) as store:
+
+        def looked(self: HomeFiles, *agent: str) -> bool:
+            found: bool = real(self, *agent)
+            if next(first, False):
+                store.session("assistant", "main")
+            return found
+
+        monkeypatch.setattr(HomeFiles, look, looked)
+        assert store.session("assistant", "main").taint is Level.PUBLIC
 
 
 def test_parallel_raises_never_lower_a_taint_and_are_entered_once_each(home: Path) -> None:

@@ -108,6 +108,8 @@ class SqliteProvider(StorageProvider):
             self._known.add(agent)
             return True
         if agent in self._known or not all(row.ended for row in self.control.sessions(agent)):
+            if self._files.has_compartments(agent):  # made meanwhile, before its first session was
+                return True
             raise StorageError("the files of this agent are missing; run `tidegate doctor`")
         return False
 

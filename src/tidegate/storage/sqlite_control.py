@@ -130,8 +130,9 @@ class SqliteControlStore(ControlStore):
 
     def _exists(self) -> bool:
         """Whether the file is there. Raises: StorageError when it was: a loss is not made good by a new one (P4)."""
+        known = self._known  # by now: another thread may be making it
         if not self._files.has_control():
-            if self._known:
+            if known:
                 raise StorageError("control.db is missing, and with it all sessions; run `tidegate doctor`")
             return False
         self._known = True
