@@ -19,7 +19,7 @@ from tidegate.domain.jsonlines import NotJsonError, read_object
 from tidegate.domain.limits import Limits
 from tidegate.domain.moment import NotATimeError, read_time, write_time
 from tidegate.domain.record import Kind, Origin, Record
-from tidegate.domain.restorable import COUNT_MAX, check_parents, check_record, check_time
+from tidegate.domain.restorable import COUNT_MAX, check_parents, check_record
 from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.policy.levels import Level, read_label
 
@@ -255,7 +255,6 @@ def _session(fields: Mapping[str, Any], limits: Limits) -> Session:
 def _entry(fields: Mapping[str, Any]) -> Entry:
     texts = {name: _text(fields[name]) for name in ("session", "detail", "commitment")}
     event = Event(at=read_time(fields["at"]), action=Action(fields["action"]), **texts)
-    check_time(event.at)
     return Entry(_count(fields["sequence"]), event, _text(fields["previous"]), _text(fields["hash"]))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from tidegate.domain.arguments import check_content, check_key, check_tags
 from tidegate.domain.job import read_plan, read_run
@@ -25,18 +24,14 @@ COUNT_MAX = 2**53 - 1
 
 _KEY_ROOM = 512  # a session's id, a number, the words of a group of runs
 
-FIRST_TIME, END_OF_TIMES = datetime(1970, 1, 1, tzinfo=UTC), datetime(9892, 1, 1, tzinfo=UTC)
-"""Between these a file keeps the times of entries: from the first on, and before the end."""
-
 
 def check_record(record: Record, limits: Limits) -> None:
     """Nothing, when a version is one that can have been stored.
 
     Raises: InvalidArgument, LimitExceeded, which name the field; StorageError, TypeError, ValueError, KeyError.
     """
-    times = (record.created_at, record.updated_at, record.deleted_at or record.updated_at)
     trimmed = {tag.strip() for tag in record.tags} - {""}
-    if list(record.tags) != sorted(trimmed) or max(times) >= END_OF_TIMES:  # as `Draft` promises
+    if list(record.tags) != sorted(trimmed):  # as `Draft` promises
         raise ValueError
     if record.kind is Kind.MEMORY:
         check_content(record.content, limits)
@@ -58,12 +53,6 @@ def _check_form(record: Record, limits: Limits) -> None:
             read_run(record)
         if record.key != key_of(session_of(record.key), number_of(record.key)):
             raise ValueError
-
-
-def check_time(at: datetime) -> None:
-    """Nothing, when an entry can have this time. Raises: ValueError."""
-    if not FIRST_TIME <= at < END_OF_TIMES:
-        raise ValueError
 
 
 def check_parents(parents: Mapping[str, str | None]) -> None:
