@@ -192,6 +192,16 @@ def test_a_thousand_interrupted_calls_leave_every_place_in_the_pool_to_take(home
                 all_at_once.enter_context(store._provider.view("assistant", Level.PUBLIC))
 
 
+def test_views_that_were_never_given_back_are_there_to_take_once_nobody_has_them(home: Path) -> None:
+    with opened(home) as store:
+        main(store).memory.save("k", "words")
+        views = [store._provider.view("assistant", Level.PUBLIC) for _ in range(VIEWS_MAX)]
+        for view in views:
+            view.__enter__()
+        del view, views
+        assert store.session("assistant").memory.get("k") is None
+
+
 def test_a_transaction_whose_connection_was_closed_first_has_nothing_to_undo(home: Path) -> None:
     with opened(home) as store:
         main(store).memory.save("k", "words")
