@@ -182,6 +182,16 @@ def test_p7_a_raise_that_a_reset_overtook_is_refused(scene: Scene, monkeypatch: 
         session.raise_taint(Level.CONFIDENTIAL)
 
 
+def test_p15_an_end_that_a_raise_overtook_is_entered_where_the_session_stands_by_then(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = scene.store.session(AGENT, "main")
+    meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.INTERNAL))
+    session.end()
+    (end,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.RESET]))
+    assert end.level is Level.INTERNAL
+
+
 def test_p4_a_call_that_a_raise_overtook_is_judged_anew(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     session = scene.store.session(AGENT, "main")
     meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.CONFIDENTIAL))
