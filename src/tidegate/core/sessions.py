@@ -94,8 +94,9 @@ class Sessions:
             check_level(ceiling, "ceiling")
         made = None
         while made is None:
-            if self._named.find(check_agent(agent), name) is not None:
-                raise InvalidArgument("name: a session has or had this name; choose another", argument="name")
+            if (taken := self._named.find(check_agent(agent), name)) is not None:
+                how = "had this name, and ended: choose another" if taken.ended else "has this name: it can be raised"
+                raise InvalidArgument(f"name: a session {how}", argument="name")
             made = self._new(agent, name, level, ceiling, None)
         return made
 

@@ -80,7 +80,8 @@ SAVE = Tool(
             ),
             "tags": schema.array(
                 "Tags",
-                "A few words to list it by, such as persona, preference, rule or project.",
+                "A few words to list it by, such as persona, preference, rule or project. When you save it again, give "
+                "again those that are to stay.",
                 schema.text("Tag", "One word or short phrase."),
             ),
         },
