@@ -123,10 +123,10 @@ def finds(loop: ShuffledLoop, fault: str) -> bool:
     return any(fault in wrong for seed in range(1_000) for wrong in run(loop, seed).wrong)
 
 
-def test_the_schedules_find_a_release_without_a_look_at_the_session(
+def test_the_schedules_find_a_result_without_a_look_at_the_session(
     loop: ShuffledLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Sessions, "release", lambda *_: None)
+    monkeypatch.setattr(Sessions, "check_result", lambda *_: None)
     assert finds(loop, "a result was released after the session ended")
 
 
@@ -138,7 +138,7 @@ def test_the_schedules_find_bytes_that_are_not_checked(loop: ShuffledLoop, monke
 
 def test_the_schedules_find_a_call_that_does_not_raise(loop: ShuffledLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sessions, "_raise", lambda *_: None)
-    monkeypatch.setattr(Sessions, "release", lambda *_: None)
+    monkeypatch.setattr(Sessions, "check_result", lambda *_: None)
     assert finds(loop, "a result was released to a session below its source")
     assert finds(loop, "something was sent to a sink below it")
 
