@@ -16,9 +16,9 @@ import tidegate
 from tidegate.core.store import Store
 from tidegate.core.verify import PROBLEMS_MAX, Verdict
 from tidegate.domain.anchor import Anchor
-from tidegate.domain.audit import GENESIS, Entry, chain, commitment_of
+from tidegate.domain.audit import GENESIS, Entry, Pen, chain, commitment_of
 from tidegate.domain.record import Record
-from tidegate.errors import InvalidArgument, NotFound
+from tidegate.errors import InvalidArgument, NotFound, StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.inmemory import InMemoryProvider
 from tidegate.tools import TOOLS
@@ -279,7 +279,7 @@ def keyed(secret: bytes | None, provider: InMemoryProvider | None = None) -> tup
     provider = provider or InMemoryProvider()
     provider.audit_secret = secret
     for compartment in provider._compartments.values():
-        compartment._secret = secret
+        compartment._pen = Pen(secret)
     return Store(provider, toolset=TOOLS), provider
 
 
@@ -343,11 +343,55 @@ def test_p9_a_keyed_chain_cannot_be_made_anew_without_the_key(home: Path) -> Non
 def test_once_keyed_an_entry_without_the_key_breaks_the_chain() -> None:
     store, provider = keyed(b"k" * 32)
     store.session(AGENT).memory.save("k", "one")
-    store, _ = keyed(None, provider)
-    store.session(AGENT).memory.save("k", "forged")
-    store, _ = keyed(b"k" * 32, provider)
+    with provider.archive(AGENT, PUBLIC) as archive:
+        last = archive.last_entry()
+        assert last is not None
+        archive.adopt_entry(chain(replace(last.event, detail="forged"), last))
     (found,) = store.owner(AGENT).verify(PUBLIC)
     assert (found.holds, found.entries) == (False, 1)
+    assert found.problems[0].text == "the entry was made without the key, after entries that were made with it"
+
+
+@pytest.mark.parametrize("other", [None, b"x" * 32])
+def test_p9_a_save_while_the_key_is_not_set_breaks_no_chain(home: Path, other: bytes | None) -> None:
+    with_key(home, b"k" * 32)
+    with tidegate.open(home) as store:
+        store.session(AGENT).memory.save("k", "one")
+    with_key(home, other)
+    with tidegate.open(home) as store:
+        memory = store.session(AGENT).memory
+        with pytest.raises(StorageError, match=r"audit\.key_file"):
+            memory.save("k", "two")
+        assert memory.get("k").content == "one"
+        with pytest.raises(StorageError, match=r"audit\.key_file"):
+            store.owner(AGENT).relabel("k", Level.INTERNAL)
+        with pytest.raises(StorageError, match=r"audit\.key_file"):
+            memory.delete("k")
+    with_key(home, b"k" * 32)
+    with tidegate.open(home) as store:
+        assert store.session(AGENT).memory.save("k", "two").version == 2
+        assert all(found.holds for found in store.owner(AGENT).verify())
+
+
+def test_a_chain_that_is_keyed_while_no_key_is_set_is_named_as_that(home: Path) -> None:
+    with_key(home, None)
+    with tidegate.open(home) as store:
+        store.session(AGENT).memory.save("k", "one")
+    with_key(home, b"k" * 32)
+    with tidegate.open(home) as store:
+        store.session(AGENT).memory.save("k", "two")
+        store.session(AGENT).memory.save("k", "three")
+    with_key(home, None)
+    (problem,) = verdict(home).problems
+    assert (problem.sequence, problem.text[:47]) == (2, "no key is configured, and this chain is keyed f")
+    assert "audit.key_file" in problem.advice
+
+
+def with_key(home: Path, key: bytes | None) -> None:
+    home.mkdir(exist_ok=True)
+    if key is not None:
+        (home / "key").write_bytes(key)
+    (home / "config.toml").write_text("" if key is None else '[audit]\nkey_file = "key"\n')
 
 
 def test_a_key_file_keys_the_chains_of_a_home(home: Path) -> None:

@@ -321,6 +321,20 @@ def test_p9_what_was_entered_before_the_key_needs_an_anchor_of_its_agent_and_lev
         found = list(replace(doctor(made), anchors=wrong).examine())
         assert [finding.where for finding in found] == [LOW, f"{FOLDER}/restricted.db"]
         assert all("audit entry 1: from here up to" in finding.problem for finding in found)
+        assert all("`tidegate audit anchor`" in finding.advice for finding in found)
+
+
+def test_a_key_that_is_no_longer_set_is_named_as_the_cause(made: Path) -> None:
+    anchors = _keyed_later(made)
+    (made / "config.toml").unlink()
+    finding = only(made)
+    assert "no key is configured, and this chain is keyed" in finding.problem
+    assert "set `audit.key_file`" in finding.advice
+    (made / "config.toml").write_text('[audit]\nkey_file = "key"\n')
+    with tidegate.open(made) as store:
+        since = store.owner(AGENT).anchor()
+    assert anchors != since
+    assert list(replace(doctor(made), anchors=since).examine()) == []
 
 
 def _keyed_later(made: Path) -> list[Anchor]:

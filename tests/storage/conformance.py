@@ -13,7 +13,7 @@ from tests.storage.scene import START, columns_of, draft, event_of, put
 from tests.yardstick.backends import Backend
 from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import GENESIS, Action, Event
+from tidegate.domain.audit import GENESIS, Action, Event, chain
 from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import StorageError
@@ -338,6 +338,20 @@ class Conformance:
             assert list(own.entries(after=3)) == entries[3:]
             assert list(own.entries(after=5)) == []
             assert own.last_entry() == entries[-1]
+
+    def test_p9_nothing_is_appended_to_a_chain_that_is_kept_with_another_key(self, provider: StorageProvider) -> None:
+        event = event_of(draft("k"))
+        with writing(provider) as own, own.transaction():
+            own.append(event)
+        with provider.archive("a", Level.PUBLIC) as archive:
+            with archive.transaction():
+                archive.adopt_entry(chain(event, archive.last_entry(), b"another key"))
+            before = everything(archive)
+            with pytest.raises(StorageError, match="key"):
+                put(archive, draft("k", version=2))
+            assert everything(archive) == before
+        with writing(provider) as own, pytest.raises(StorageError, match="key"):  # it wrote the one before
+            put(own, draft("k", version=2))
 
     # The archive
 

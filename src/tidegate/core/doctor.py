@@ -108,7 +108,7 @@ class Doctor:
         anchors = [anchor for anchor in self.anchors if (anchor.agent, anchor.level) == place]  # P6
         for problem in verify(archive, settings.secret, anchors).problems if settings.chains_checked else ():
             entry = "audit" if problem.sequence is None else f"audit entry {problem.sequence}"
-            yield error(where, f"{entry}: {problem.text}", _FORGED)
+            yield error(where, f"{entry}: {problem.text}", problem.advice or _FORGED)
 
     def _remedied(self, found: list[Finding], path: Path, archive: Archive) -> Iterator[Finding]:
         """The findings, those that can be put right put right, if that was asked for."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -11,24 +10,33 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from tidegate.domain.anchor import Anchor
-from tidegate.domain.audit import GENESIS, Action, Entry, chain, commitment_of
+from tidegate.domain.audit import GENESIS, Action, Entry, commitment_of, is_made_with
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 
+_SET_KEY = "set `audit.key_file` in config.toml again, to the key that the chain is kept with"
+_GIVE_ANCHOR = "if they are yours, keep what `tidegate audit anchor` prints now, and give it with --anchor FILE"
 _BEFORE_ALL = -(2**62)  # so that nothing put in before the first entry goes unseen
 _VERSION = re.compile(r"version ([0-9]{1,18})\b")
+_CHANGED = "the entry was changed, or written with another key"
+_NO_KEY = "no key is configured, and this chain is keyed from here on (or its end was changed)"
+_NOT_KEYED = "the entry was made without the key, after entries that were made with it"
 PROBLEMS_MAX = 100
 """How many problems of one compartment are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as the chain says. sequence: the first entry concerned. key: of the memory concerned."""
+    """Something that is not as the chain says. sequence: the first entry concerned. key: of the memory concerned.
+
+    advice: what to do, where the cause may be a setting, and no change.
+    """
 
     text: str
     sequence: int | None = None
     key: str | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +116,12 @@ class _Walk:
 
     def follow(self, entries: Iterable[Entry]) -> Problem | None:
         """Go on to the end, or to where the chain stops holding."""
+        coming = iter(entries)
         try:
-            for entry in entries:
+            for entry in coming:
                 flaw = self._flaw(entry)
+                if flaw == _CHANGED and self.secret is None and not any(is_made_with(None, each) for each in coming):
+                    return Problem(_NO_KEY, self.sequence + 1, advice=_SET_KEY)
                 if flaw:
                     return Problem(flaw, self.sequence + 1)
                 self._take(entry)
@@ -129,11 +140,8 @@ class _Walk:
         """Entries that are not keyed though there is a key, beyond what is anchored: all of them may be forged."""
         anchored_to = self.anchored_to or 0
         if self.plain_to > anchored_to:
-            text = (
-                f"from here up to {self.plain_to} no entry is keyed: whoever can write the file could have made them; "
-                "give an anchor from when the key was set"
-            )
-            yield Problem(text, anchored_to + 1)
+            text = f"from here up to {self.plain_to} no entry is keyed: whoever can write the file could have made them"
+            yield Problem(text, anchored_to + 1, advice=_GIVE_ANCHOR)
 
     def _flaw(self, entry: Entry) -> str:
         if entry.sequence > self.sequence + 1:
@@ -141,19 +149,19 @@ class _Walk:
         if entry.sequence < self.sequence + 1 or entry.previous != self.head:
             return "the entry does not follow the one before it: one of them was changed, moved or put in"
         if not self._is_genuine(entry):
-            return "the entry was changed, or written with another key"
+            return _NOT_KEYED if self.secret and is_made_with(None, entry) else _CHANGED
         if entry.hash not in self.anchors.get(entry.sequence, {entry.hash}):
             return "the entry is not the one that was anchored: the chain was made anew"
         return ""
 
     def _is_genuine(self, entry: Entry) -> bool:
-        if hmac.compare_digest(entry.hash.encode(), chain(entry.event, self.last, self.secret).hash.encode()):
+        if is_made_with(self.secret, entry):
             if self.secret and self.keyed_from is None:
                 self.keyed_from = entry.sequence
             return True
         # A chain that began before there was a key is plain up to there, and never again after it.
         plain = self.secret is not None and self.keyed_from is None
-        return plain and hmac.compare_digest(entry.hash.encode(), chain(entry.event, self.last, None).hash.encode())
+        return plain and is_made_with(None, entry)
 
     def _take(self, entry: Entry) -> None:
         self.last = entry

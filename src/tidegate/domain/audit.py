@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from tidegate.domain.record import Draft
+from tidegate.errors import StorageError
 
 GENESIS = "0" * 64
 
@@ -98,6 +99,39 @@ def chain(event: Event, last: Entry | None, secret: bytes | None = None) -> Entr
     sequence = last.sequence + 1 if last else 1
     previous = last.hash if last else GENESIS
     return Entry(sequence, event, previous, _hash(sequence, event, previous, secret))
+
+
+class Pen:
+    """Makes the entries of one chain, each after the last. secret: the key; None without one."""
+
+    def __init__(self, secret: bytes | None) -> None:
+        self._secret = secret
+        self._own = ""  # the hash of what it made last
+
+    def write(self, event: Event, last: Entry | None) -> Entry:
+        """The entry that follows. Raises: StorageError when the chain is kept with a key that this is not.
+
+        Without that, one save while the key is not configured would break the chain for good (P9).
+        """
+        if last is not None and last.hash != self._own:  # another's: its own need no second look
+            _require_same_key(last, self._secret)
+        entry = chain(event, last, self._secret)
+        self._own = entry.hash
+        return entry
+
+
+def is_made_with(secret: bytes | None, entry: Entry) -> bool:
+    """Whether an entry's hash is the one that this key gives, or that none does."""
+    found = _hash(entry.sequence, entry.event, entry.previous, secret)
+    return hmac.compare_digest(entry.hash.encode(), found.encode())
+
+
+def _require_same_key(last: Entry, secret: bytes | None) -> None:
+    if is_made_with(secret, last) or (secret and is_made_with(None, last)):  # a key may be added, and never taken away
+        return
+    if secret:
+        raise StorageError("audit.key_file: this chain is kept with another key: set that one again")
+    raise StorageError("this chain is keyed, and audit.key_file is not set: set it again")
 
 
 def _hash(sequence: int, event: Event, previous: str, secret: bytes | None) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from tidegate.domain import rank
-from tidegate.domain.audit import Entry, Event, chain
+from tidegate.domain.audit import Entry, Event, Pen
 from tidegate.domain.rank import Match, Statistics
 from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.spelling import is_word
@@ -90,7 +90,7 @@ class InMemoryCompartment(_Transactional, Archive):
         super().__init__()
         self.agent = agent
         self.level = level
-        self._secret = secret
+        self._pen = Pen(secret)
         self._records: dict[tuple[Kind, str], Record] = {}
         self._versions: dict[tuple[Kind, str, int], Record] = {}
         self._columns: dict[str, Columns] = {}
@@ -172,7 +172,7 @@ class InMemoryCompartment(_Transactional, Archive):
             self._remove(self._columns, key)
 
     def append(self, event: Event) -> None:
-        entry = chain(event, self.last_entry(), self._secret)
+        entry = self._pen.write(event, self.last_entry())
         self._set(self._entries, entry.sequence, entry)
 
     # For the owner and the upkeep

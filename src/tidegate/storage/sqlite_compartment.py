@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
-from tidegate.domain.audit import Action, Entry, Event, chain
+from tidegate.domain.audit import Action, Entry, Event, Pen
 from tidegate.domain.rank import COLUMN_WEIGHTS, FREQUENCY_MAX, Match, Statistics
 from tidegate.domain.record import Draft, Kind, Origin, Record
 from tidegate.domain.spelling import words_of
@@ -122,7 +122,7 @@ class SqliteCompartment(Compartment):
         self._db = connection
         self._lock = lock
         self._synchronous = synchronous
-        self._secret = secret
+        self._pen = Pen(secret)
 
     # Reading
 
@@ -233,7 +233,7 @@ class SqliteCompartment(Compartment):
         self._db.execute(_BURY, (stamp(deleted_at), row))
 
     def append(self, event: Event) -> None:
-        self._enter(chain(event, self.last_entry(), self._secret))
+        self._enter(self._pen.write(event, self.last_entry()))
 
     def _enter(self, entry: Entry) -> None:
         event = entry.event

@@ -189,7 +189,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    return {"sequence": problem.sequence, "text": problem.text, "key": problem.key}
+    return {"sequence": problem.sequence, "text": problem.text, "key": problem.key, "advice": problem.advice or None}
 
 
 def _verdict_lines(verdict: Verdict) -> Iterator[str]:
@@ -202,3 +202,5 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
         where = "" if problem.sequence is None else f"entry {problem.sequence}: "
         about = "" if problem.key is None else f": {output.escape(problem.key)}"
         yield f"  {where}{problem.text}{about}"
+        if problem.advice:
+            yield f"    {problem.advice}"
