@@ -90,10 +90,39 @@ def test_each_kind_can_be_read_in_each_of_its_forms(put: Any) -> None:
     assert pairs(put("text", "note.txt"), Source.MARKDOWN) == [("note.txt", "text")]
 
 
-def test_a_file_that_is_not_what_the_owner_says_is_refused_by_line_or_empty(put: Any) -> None:
+def test_a_file_that_is_not_what_the_owner_says_is_refused_by_line(put: Any) -> None:
     assert found(put("text"), Source.MCP) == [Unread("line 1", "not JSON (column 1)")]
     assert found(put("text"), Source.TIDEGATE) == [Unread("line 1", "not JSON (column 1)")]
-    assert found(put({"a": 1}), Source.CHATGPT) == []
+
+
+@pytest.mark.parametrize("content", [{"a": 1}, {"entities": 3, "results": "x"}])
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [(Source.MCP, "is no graph"), (Source.MEM0, "no memories of mem0"), (Source.CHATGPT, "no memories of ChatGPT")],
+)
+def test_a_document_of_another_kind_is_an_error_that_says_what_was_expected(
+    put: Any, content: Any, source: Source, expected: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=f"file: .*{expected}"):
+        found(put(content), source)
+
+
+def test_what_holds_nothing_of_its_kind_is_an_error(put: Any, tmp_path: Path) -> None:
+    for content in ({"entities": [ENTITY]}, json.dumps(ENTITY) + "\n" + json.dumps(ENTITY)):
+        with pytest.raises(InvalidArgument, match="file: holds no memories of Claude: they are in"):
+            found(put(content), Source.CLAUDE)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InvalidArgument, match=r"file: holds no notes: their names end in \.md or \.markdown"):
+        found(tmp_path / "folder")
+    with pytest.raises(InvalidArgument, match="file: holds no memories of that agent of Triggerfish"):
+        found(store(tmp_path / "t.db", row("PUBLIC", "k", "x", "a")), agent="b")
+
+
+def test_what_is_of_its_kind_and_empty_holds_no_memories(put: Any) -> None:
+    assert found(put({"entities": [], "relations": []}), Source.MCP) == []
+    assert found(put([]), Source.MEM0) == found(put({"results": []}), Source.MEM0) == []
+    assert found(put({"conversations_memory": ""}), Source.CLAUDE) == []
+    assert found(put({"format": "tidegate-export", "version": 1, "level": "PUBLIC"})) == []
 
 
 @pytest.mark.parametrize("start", [b"PK\x03\x04", b"\x1f\x8b\x08", b"BZh9", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"])
@@ -182,7 +211,7 @@ def test_the_notes_of_a_folder_are_keyed_by_their_paths(notes: Path) -> None:
 
 
 def test_what_is_hidden_is_not_read(notes: Path) -> None:
-    for name in (".trash", ".git"):
+    for name in (".trash", ".git", "node_modules", "venv", "deep/site-packages"):
         (notes / name / "x").mkdir(parents=True)
         (notes / name / "x" / "gone.md").write_text("X")
     (notes / ".draft.md").write_text("X")
@@ -333,7 +362,8 @@ def test_p6_of_several_agents_one_must_be_chosen(opening: Open) -> None:
         scene.take(path)
     scene.take(path, source_agent="b")
     assert scene.content("k") == "of b"
-    assert scene.take(path, source_agent="c").counts == (0, 0, 0, 0, 0)
+    with pytest.raises(InvalidArgument, match="no memories of that agent"):
+        scene.take(path, source_agent="c")
 
 
 def test_rows_that_are_not_utf_8_are_refused_and_the_others_imported(scene: Scene) -> None:
@@ -364,7 +394,8 @@ def test_mem0_entries_with_odd_categories_are_refused_alone(scene: Scene) -> Non
 def test_a_database_of_another_kind_is_refused(tmp_path: Path, put: Any) -> None:
     with pytest.raises(InvalidArgument, match="holds no table of keys and values"):
         open_source(store(tmp_path / "other.db", table="items"))
-    assert found(store(tmp_path / "empty.db")) == []
+    with pytest.raises(InvalidArgument, match="no memories of that agent"):
+        found(store(tmp_path / "empty.db"))
     with pytest.raises(InvalidArgument, match="is a database, and only Triggerfish's"):
         open_source(tmp_path / "empty.db", Source.MEM0)
     with pytest.raises(InvalidArgument, match="cannot be read as a database"):

@@ -115,6 +115,13 @@ def test_an_import_says_what_it_did_and_what_it_refused(cli: Run, tmp_path: Path
     assert cli("get", "a", "--level", "INTERNAL", "--json").json["origin"] == "import"
 
 
+def test_a_file_of_another_kind_is_an_error(cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "in.json"
+    path.write_text('{"conversations_memory": "x"}')
+    ran = cli("import", str(path), "--from", "mcp")
+    assert (ran.code, ran.out, "is no graph of the MCP memory server" in ran.err) == (2, "", True)
+
+
 def test_a_strict_import_is_refused_whole(cli: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "in.jsonl", {"key": "a", "content": "x"}, {"key": "b"})
     ran = cli("import", path, "--strict", "--json")

@@ -1,4 +1,4 @@
-"""A folder of Markdown notes, walked without leaving it: no link is followed, nothing hidden is read."""
+"""A folder of Markdown notes, walked without leaving it: no link is followed, nothing hidden or installed is read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tidegate.domain.foreign import Found, Unread
 from tidegate.domain.foreign_notes import SUFFIXES, read_note
 from tidegate.errors import InvalidArgument
 
+_INSTALLED = frozenset({"node_modules", "site-packages", "venv"})  # what a program put there, and nobody noted
 NOTE_BYTES_MAX = 16 * 1024 * 1024
 
 
@@ -27,7 +28,7 @@ def read_folder(folder: Path) -> Iterator[Found | Unread]:
 def _walk(folder: str) -> Iterator[Found | Unread]:
     # By descriptor: a folder that is renamed or replaced by a link meanwhile is still the one that was entered.
     for place, below, names, descriptor in os.fwalk(folder, follow_symlinks=False, onerror=_fail):
-        below[:] = sorted(name for name in below if not name.startswith("."))
+        below[:] = sorted(name for name in below if not name.startswith(".") and name not in _INSTALLED)
         relative = os.path.relpath(place, folder).replace(os.sep, "/")
         for name in sorted(names):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):

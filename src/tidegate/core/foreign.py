@@ -23,6 +23,28 @@ _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _FIRST, _END = "memory:", "memory;"  # ';' is the character after ':'
 _NAMES_MAX, _NAME_CHARS_MAX = 10, 64  # in a message
 _LINES = {Source.TIDEGATE: read_export, Source.MCP: foreign_mcp.read_lines, Source.MEM0: foreign_mem0.read_lines}
+_DOCUMENTS: dict[Source, Callable[[Any], Iterator[Found | Unread]]] = {
+    Source.MCP: foreign_mcp.read_graph,
+    Source.MEM0: foreign_mem0.read_document,
+    Source.CHATGPT: foreign_chat.read_chatgpt,
+    Source.CLAUDE: foreign_chat.read_claude,
+}
+_LISTS = {
+    Source.MCP: ("entities", "relations"),
+    Source.MEM0: ("results", "memories"),
+    Source.CHATGPT: ("memories", "memory", "results"),
+    Source.CLAUDE: ("conversations_memory", "project_memories", "memory_files"),
+}
+"""Where a document of each kind has its memories. One in which these are empty is of its kind, and holds none."""
+_EXPECTED = {
+    Source.MCP: "is no graph of the MCP memory server: it has `entities` and `relations`, or one of them a line",
+    Source.MEM0: "holds no memories of mem0: they are a list, or one in `results` or `memories`, or one a line",
+    Source.CHATGPT: "holds no memories of ChatGPT: they are a list, or one in `memories`, or a printed list",
+    Source.CLAUDE: "holds no memories of Claude: they are in `conversations_memory`, `project_memories` or "
+    "`memory_files`, or a printed list",
+    Source.MARKDOWN: f"holds no notes: their names end in {' or '.join(foreign_notes.SUFFIXES)}",
+    Source.TRIGGERFISH: "holds no memories of that agent of Triggerfish: their keys are memory:<agent>:<LEVEL>:<key>",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +65,7 @@ def open_source(path: str | Path, source: Source | None = None, agent: str | Non
     place = files.named(path)
     if files.is_folder(place):
         _require(source in (None, Source.MARKDOWN), "is a folder, and only notes in Markdown come in one")
-        return Opened(Source.MARKDOWN, None, lambda: folder.read_folder(place))
+        return Opened(Source.MARKDOWN, None, lambda: _some_of(Source.MARKDOWN, folder.read_folder(place)))
     start = files.head(place, len(_SQLITE))
     _require(start != b"", "is empty")
     _require(not start.startswith(_PACKED), f"is an archive; {_UNPACK}")
@@ -61,7 +83,17 @@ def _triggerfish(path: Path, agent: str | None) -> Read:
     there = foreign_triggerfish.agents(read_pairs(path, _FIRST, _END))
     _require(agent is not None or len(there) < 2, f"holds memories of several agents; choose one: {_some(there)}")
     chosen = agent if agent is not None else "".join(there)
-    return lambda: foreign_triggerfish.read_rows(read_pairs(path, _FIRST, _END), chosen)
+    rows = foreign_triggerfish.read_rows
+    return lambda: _some_of(Source.TRIGGERFISH, rows(read_pairs(path, _FIRST, _END), chosen))
+
+
+def _some_of(source: Source, read: Iterator[Found | Unread]) -> Iterator[Found | Unread]:
+    """What was read. Raises: InvalidArgument, with what was expected, when that was nothing at all."""
+    first = next(read, None)
+    _require(first is not None, _EXPECTED[source])
+    if first is not None:
+        yield first
+    yield from read
 
 
 def _some(names: list[str]) -> str:
@@ -93,17 +125,16 @@ class _Text:
             return lambda: _LINES[source](files.read_lines(self._path))
         if source is Source.MARKDOWN:
             return lambda: iter([foreign_notes.read_note("note", self._path.name, self._text(), self._modified_at())])
-        if source is Source.MCP:
-            return lambda: foreign_mcp.read_graph(self._document())
-        if source is Source.MEM0:
-            return lambda: foreign_mem0.read_document(self._document())
-        return lambda: self._chat(source)
+        return lambda: self._read(source)
 
-    def _chat(self, source: Source) -> Iterator[Found | Unread]:
+    def _read(self, source: Source) -> Iterator[Found | Unread]:
         document = self._document()
-        if document is not None:
-            yield from (foreign_chat.read_claude if source is Source.CLAUDE else foreign_chat.read_chatgpt)(document)
-            return
+        if document is not None and _holds_none(source, document):
+            return iter(())
+        return _some_of(source, self._printed(source) if document is None else _DOCUMENTS[source](document))
+
+    def _printed(self, source: Source) -> Iterator[Found | Unread]:
+        _require(not isinstance(self._first, dict), _EXPECTED[source])  # JSON, a value a line
         text = self._text()
         if source is Source.CLAUDE and foreign_chat.has_headings(text) and not foreign_chat.has_dates(text):
             yield from foreign_chat.read_sections(text, "claude", "memory", ["claude"])
@@ -136,6 +167,11 @@ def _value(text: str) -> Any:
         return read_value(text)
     except NotJsonError:
         return None
+
+
+def _holds_none(source: Source, document: Any) -> bool:
+    lists = [document[name] for name in _LISTS[source] if name in document] if isinstance(document, dict) else []
+    return document == [] or (bool(lists) and not any(lists))
 
 
 def _require(condition: bool, otherwise: str) -> None:
