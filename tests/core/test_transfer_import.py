@@ -376,11 +376,33 @@ def test_strict_imports_nothing_when_anything_is_refused(scene: Scene) -> None:
     assert scene.provider.agents() == []
 
 
-def test_exact_leaves_out_what_is_labelled_lower(scene: Scene) -> None:
-    path = scene.lines(line("low", classification="PUBLIC"), line("own", classification="INTERNAL"), line("free"))
-    taken = scene.take(path, Level.INTERNAL, exact=True)
-    assert taken.said == ["note: line 1: it is labelled lower than INTERNAL"]
-    assert {each["key"] for each in scene.export(Level.INTERNAL)[1:]} == {"own", "free"}
+def test_exact_leaves_out_what_has_another_label_and_counts_it_in_one_line(scene: Scene) -> None:
+    labels = [*Level, Level.RESTRICTED]
+    path = scene.lines(*(line(f"k{at}", classification=str(label)) for at, label in enumerate(labels)), line("free"))
+    taken = scene.take(path, Level.INTERNAL, exact=True, strict=True)
+    assert taken.said == ["note: file: 4 memories belong to other levels, and are left out"]
+    assert taken.counts == (2, 0, 0, 4, 0)
+    assert {each["key"] for each in scene.export(Level.RESTRICTED)[1:]} == {"k1", "free"}
+    assert scene.take(path, Level.CONFIDENTIAL).counts[3:] == (0, 2)  # P10: those above, without `exact`
+
+
+def test_p17_exact_refuses_a_label_that_names_no_level(scene: Scene) -> None:
+    taken = scene.take(
+        scene.lines(line("k", classification="SECRET"), line("low", classification="PUBLIC")), exact=True
+    )
+    assert taken.said == ["refused: line 1: classification: names no level"]
+    one = scene.take(scene.lines(line("low", classification="PUBLIC")), Level.INTERNAL, exact=True)
+    assert one.said == ["note: file: 1 memory belongs to other levels, and is left out"]
+
+
+def test_a_dry_run_names_the_keys_that_would_be_created_and_updated(scene: Scene) -> None:
+    scene.save("b", "old")
+    scene.save("same", "c")
+    scene.wait()
+    dry = scene.take(scene.lines(line("b"), line("a"), line("same"), line("a", "again")), dry_run=True, overwrite=True)
+    assert (dry.done.creates, dry.done.updates) == (("a",), ("b",))
+    done = scene.take(scene.lines(line("b"), line("a")), overwrite=True).done
+    assert (done.created, done.updated, done.creates, done.updates) == (1, 1, (), ())
 
 
 def test_a_dry_run_says_the_same_and_writes_nothing(scene: Scene) -> None:

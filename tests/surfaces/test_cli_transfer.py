@@ -89,6 +89,7 @@ def test_an_import_says_what_it_did_and_what_it_refused(cli: Run, tmp_path: Path
     dry = cli("import", path, "--level", "INTERNAL", "--dry-run")
     assert (dry.code, cli("list", "--json", "--level", "INTERNAL").json["memories"]) == (1, [])
     assert dry.out.startswith("would be imported: from tidegate at INTERNAL: 1 created")
+    assert dry.out.endswith("1 refused\ncreate  a\n")
     ran = cli("import", path, "--level", "INTERNAL")
     assert ran.code == 1
     assert ran.out == "imported from tidegate at INTERNAL: 1 created, 0 updated, 0 unchanged, 0 skipped, 1 refused\n"
@@ -120,6 +121,23 @@ def test_a_file_of_another_kind_is_an_error(cli: Run, tmp_path: Path) -> None:
     path.write_text('{"conversations_memory": "x"}')
     ran = cli("import", str(path), "--from", "mcp")
     assert (ran.code, ran.out, "is no graph of the MCP memory server" in ran.err) == (2, "", True)
+
+
+def test_a_dry_run_names_some_keys_to_people_and_all_in_json(cli: Run, tmp_path: Path) -> None:
+    keys = [f"k{number}" for number in range(25)]
+    path = write(tmp_path / "in.jsonl", *({"key": key, "content": "x"} for key in keys))
+    ran = cli("import", path, "--dry-run")
+    assert (ran.code, ran.out.splitlines()[-2:]) == (0, ["create  k19", "create  and 5 more; --json names them all"])
+    assert cli("import", path, "--dry-run", "--json").json["creates"] == keys
+    assert "creates" not in cli("import", path, "--json").json
+
+
+def test_a_file_is_moved_with_its_levels_and_no_exit_code_says_otherwise(cli: Run, tmp_path: Path) -> None:
+    labels = ("PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED")
+    path = write(tmp_path / "in.jsonl", *({"key": each, "content": "x", "classification": each} for each in labels))
+    for label in labels:
+        ran = cli("import", path, "--level", label, "--exact")
+        assert (ran.code, ran.err) == (0, "note: file: 3 memories belong to other levels, and are left out\n")
 
 
 def test_a_strict_import_is_refused_whole(cli: Run, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tidegate.policy.levels import Level, read_label
 from tidegate.storage.base import Compartment, Reading
 
 _LABEL_SHIFT = 48  # a level above, the place in the file below: of two lines for one key the greater number stands
+_LEFT_OUT = "left out"  # by `exact`: counted, and told of in one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Notice:
 class Rules:
     """What the owner chose.
 
-    exact: leave out what is labelled lower than the level. overwrite: also replace what was saved later here.
+    exact: leave out what is labelled with another level. overwrite: also replace what was saved later here.
     restore_deleted: also bring back what was deleted here. strict: nothing at all when anything is refused.
     """
 
@@ -56,7 +57,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import did, or would do. Each memory of the source counts once."""
+    """What an import did, or would do. Each memory of the source counts once.
+
+    creates, updates: the keys, in the order of the source, of a dry run; an import that is done names none.
+    """
 
     source: Source
     level: Level
@@ -66,6 +70,8 @@ class Imported:
     skipped: int
     refused: int
     dry_run: bool
+    creates: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
 
 
 class _Fate(StrEnum):
@@ -104,6 +110,7 @@ class _Survey:
     rows: int = 0
     refused: int = 0
     skipped: int = 0
+    elsewhere: int = 0
     fingerprint: bytes = b""
 
 
@@ -131,12 +138,15 @@ class Intake:
         self._notice = notice
         self._progress = progress
         self._written_at = _written_at(opened, self._act.at)
+        self._would: dict[_Fate, list[str]] = {_Fate.CREATE: [], _Fate.UPDATE: []}
 
     def run(self) -> Imported:
         """Survey, then write; a dry run only says what it would do. Raises: InvalidArgument, Refused, StorageError."""
         survey = self._survey()
         if survey.refused and self._rules.strict:
             raise Refused(f"file: {survey.refused} of its memories were refused; nothing was imported", rule="P10")
+        if survey.elsewhere:
+            self._notice(Notice("file", _left_out(survey.elsewhere), refused=False))
         provider, agent, level = self._door.provider, self._door.agent, self._level
         if self._rules.dry_run or not survey.rows:
             with provider.view(agent, level) as view:
@@ -155,6 +165,8 @@ class Intake:
             skipped=survey.skipped + sum(count for fate, count in fates.items() if fate.is_skip),
             refused=survey.refused,
             dry_run=self._rules.dry_run,
+            creates=tuple(self._would[_Fate.CREATE]),
+            updates=tuple(self._would[_Fate.UPDATE]),
         )
 
     def _survey(self) -> _Survey:
@@ -163,7 +175,10 @@ class Intake:
         def hear(notice: Notice) -> None:
             survey.refused += notice.refused
             survey.skipped += not notice.refused
-            self._notice(notice)
+            if notice.reason is _LEFT_OUT:
+                survey.elsewhere += 1
+            else:
+                self._notice(notice)
 
         for memory in self._memories(hear, self._notice):
             weight = memory.label << _LABEL_SHIFT | survey.rows
@@ -188,6 +203,8 @@ class Intake:
                 self._notice(Notice(memory.place, str(fate), refused=False))
             elif own is not None and fate is not _Fate.UNCHANGED:
                 self._write(own, memory, present, fate)
+            elif self._rules.dry_run and fate in self._would:
+                self._would[fate].append(memory.key)
             self._progress("imported", place + 1)
         if print_.digest() != survey.fingerprint:
             raise InvalidArgument("file: changed while it was read; nothing was imported", argument="file")
@@ -228,17 +245,18 @@ class Intake:
                 hear(Notice(found.place, found.reason, found.refused))
                 continue
             try:
-                memory = self._checked(found, remark)
+                label = _label(found.label, self._level)
+                if self._rules.exact and label is not self._level:
+                    hear(Notice(found.place, _LEFT_OUT, refused=False))
+                    continue
+                _require_level(label, self._level)
+                memory = self._checked(found, label, remark)
             except TidegateError as error:
                 hear(Notice(found.place, error.message, refused=True))
                 continue
-            if memory.label is self._level or not self._rules.exact:
-                yield memory
-            else:
-                hear(Notice(found.place, f"it is labelled lower than {self._level}", refused=False))
+            yield memory
 
-    def _checked(self, found: Found, remark: Callable[[Notice], object]) -> _Memory:
-        label = _label(found.label, self._level)
+    def _checked(self, found: Found, label: Level, remark: Callable[[Notice], object]) -> _Memory:
         key, content = check_key(found.key, self._limits), check_content(found.content, self._limits)
         tags = check_tags(found.tags, self._limits)
         updated_at, created_at = self._times(found, remark)
@@ -256,15 +274,19 @@ class Intake:
 
 
 def _label(label: object, level: Level) -> Level:
-    """The level that a memory claims, or the import's own. Raises: Refused when it is above that (P10)."""
+    """The level that a memory claims, or the import's own."""
     if label is None:
         return level
     claimed = read_label(label)
     if claimed is None:
         raise InvalidArgument("classification: names no level", argument="classification")
-    if not claimed.can_flow_to(level):
-        raise Refused(f"classification: is higher than {level}, the level of this import", rule="P10")
     return claimed
+
+
+def _require_level(label: Level, level: Level) -> None:
+    """P10: nothing comes in below its label. Raises: Refused."""
+    if not label.can_flow_to(level):
+        raise Refused(f"classification: is higher than {level}, the level of this import", rule="P10")
 
 
 def _time(name: str, value: object) -> datetime | None:
@@ -278,6 +300,11 @@ def _written_at(opened: Opened, now: datetime) -> datetime:
     if opened.modified_at is None:
         return now
     return min(datetime.fromtimestamp(opened.modified_at, UTC), now)
+
+
+def _left_out(count: int) -> str:
+    which, left = ("memory belongs", "is") if count == 1 else ("memories belong", "are")
+    return f"{count} {which} to other levels, and {left} {_LEFT_OUT}"
 
 
 def _unheard(notice: Notice) -> None:

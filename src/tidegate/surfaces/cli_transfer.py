@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidegate.core.transfer import Transfer
 
 _PROGRESS_STEP = 10_000
+_KEYS_MAX = 20  # named by a dry run, to people, of each kind
 _KIND = click.Choice(Source, case_sensitive=False)
 
 
@@ -66,7 +67,7 @@ def export(file: str | None) -> None:
 @click.argument("file", help="A file, or a folder of notes.")
 @click.option("--from", "source", type=_KIND, metavar="KIND", help=f"{', '.join(Source)}.")
 @click.option("--source-agent", metavar="AGENT", help="Whose memories to take, where the file holds several agents'.")
-@click.option("--exact", is_flag=True, help="Leave out what is labelled lower than the level of the import.")
+@click.option("--exact", is_flag=True, help="Leave out what is labelled with another level than that of the import.")
 @click.option("--overwrite", is_flag=True, help="Also replace memories that were saved later here.")
 @click.option("--restore-deleted", is_flag=True, help="Also bring back memories that were deleted here.")
 @click.option("--strict", is_flag=True, help="Import nothing when any memory is refused.")
@@ -167,6 +168,7 @@ def _progress(what: str, done: int) -> None:
 
 
 def _imported(done: Imported) -> dict[str, Any]:
+    keys = {"creates": list(done.creates), "updates": list(done.updates)} if done.dry_run else {}
     return {
         "source": str(done.source),
         "level": str(done.level),
@@ -176,12 +178,17 @@ def _imported(done: Imported) -> dict[str, Any]:
         "skipped": done.skipped,
         "refused": done.refused,
         "dry_run": done.dry_run,
+        **keys,
     }
 
 
 def _import_lines(done: Imported) -> Iterable[str]:
     counts = f"{done.created} created, {done.updated} updated, {done.unchanged} unchanged, {done.skipped} skipped"
     yield f"{_would(done.dry_run, 'imported')} from {done.source} at {done.level}: {counts}, {done.refused} refused"
+    for verb, keys in (("create", done.creates), ("update", done.updates)):
+        yield from (f"{verb}  {output.escape(key)}" for key in keys[:_KEYS_MAX])
+        if len(keys) > _KEYS_MAX:
+            yield f"{verb}  and {len(keys) - _KEYS_MAX} more; --json names them all"
 
 
 def _notice(notice: Notice) -> dict[str, Any]:
