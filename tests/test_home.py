@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,12 @@ def test_a_leading_tilde_is_the_users_folder_even_without_a_shell(
 def test_what_names_no_folder_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^home: "):
         homes.find(name, {})
+
+
+@pytest.mark.parametrize("home", [b"x", 7, True, ["x"]])
+def test_what_is_no_path_is_refused(home: Any) -> None:
+    with pytest.raises(InvalidArgument, match="home: must be a string or a Path"):
+        homes.find(home, {})
 
 
 def test_an_empty_explicit_home_is_not_the_environments(tmp_path: Path) -> None:

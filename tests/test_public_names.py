@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -32,6 +33,13 @@ def test_the_root_exports_exactly_these_names() -> None:
         "TidegateError",
         "open",
     ]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert tidegate.__version__ == metadata.version("tidegate")
+    assert "__version__" in dir(tidegate)
+    with pytest.raises(AttributeError, match="__author__"):
+        tidegate.__author__  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_dir_shows_them_before_any_was_asked_for() -> None:

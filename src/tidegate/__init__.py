@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tidegate.domain.record import Origin
     from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError, TidegateError
     from tidegate.policy.levels import Level
+
+    __version__: str
 else:
     # Loaded when first asked for: `tidegate --help` imports this package and must not wait for the engine.
     _NAMES = {
@@ -36,13 +38,18 @@ else:
     _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
     def __getattr__(name: str) -> object:
-        if name not in _MODULES:
+        value: object
+        if name == "__version__":
+            value = import_module("importlib.metadata").version("tidegate")
+        elif name in _MODULES:
+            value = getattr(import_module(_MODULES[name]), name)
+        else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        globals()[name] = value
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_MODULES})
+        return sorted({*globals(), *_MODULES, "__version__"})
 
 
 __all__ = [

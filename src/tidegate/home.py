@@ -116,6 +116,8 @@ def find(home: str | Path | None = None, environ: Mapping[str, str] = os.environ
     Raises InvalidArgument when there is none to be had, or what is named cannot be a folder; StorageError when it
     cannot be looked at.
     """
+    if home is not None and not isinstance(home, str | Path):
+        raise _bad_home("must be a string or a Path")  # of bytes, say, `str` would make another name
     named = environ.get("TIDEGATE_HOME") or None if home is None else str(home)
     path = _default(environ) if named is None else _named(named)
     try:

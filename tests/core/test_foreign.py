@@ -387,7 +387,7 @@ def test_many_agents_of_a_file_do_not_make_a_long_message(tmp_path: Path) -> Non
 def test_mem0_entries_with_odd_categories_are_refused_alone(scene: Scene) -> None:
     odd = {"id": "m2", "memory": "x", "category_ids": [{}]}
     taken = scene.take(scene.file(json.dumps([{"id": "m1", "memory": "x"}, odd]), "m.json"), source=Source.MEM0)
-    assert taken.said == ["refused: entry 2: tags: must be a string"]
+    assert taken.said == ["refused: entry 2: tags: each must be a string"]
     assert taken.counts == (1, 0, 0, 0, 1)
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.core.transfer_scene import AGENT, Scene
 from tests.yardstick.backends import BACKENDS
 
+import tidegate
 from tidegate import InvalidArgument, Level, NotFound, Refused, StorageError
 from tidegate.core import memory
 from tidegate.core.audit import Chain
@@ -38,6 +39,33 @@ def test_p15_a_session_that_exists_keeps_its_ceiling_and_its_parent(scene: Scene
     with pytest.raises(InvalidArgument, match="parent"):
         scene.store.session(AGENT, "child", parent=scene.store.session(AGENT))
     assert scene.store.session(AGENT, "child", parent=parent).taint is Level.PUBLIC
+
+
+def test_a_session_is_shown_by_whose_it_is_and_where_it_stands(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main")
+    assert repr(session) == "<Session agent='assistant' name='main' taint=PUBLIC>"
+    session.raise_taint(Level.INTERNAL)
+    assert repr(session) == "<Session agent='assistant' name='main' taint=INTERNAL>"
+    session.end()
+    entries = list(scene.store.owner(AGENT).trail())
+    assert repr(session) == "<Session agent='assistant' name='main' ended>"
+    assert list(scene.store.owner(AGENT).trail()) == entries
+
+
+def test_a_session_of_a_closed_store_is_shown_too(home: Path) -> None:
+    with tidegate.open(home) as store:
+        session = store.session(AGENT, "main")
+    assert repr(session) == "<Session agent='assistant' name='main' not to be read>"
+
+
+@pytest.mark.parametrize("arguments", ["x", ["key"], 7, b"{}"])
+def test_arguments_of_a_tool_that_are_no_object_are_refused_by_name(scene: Scene, arguments: Any) -> None:
+    session = scene.store.session(AGENT)
+    with pytest.raises(InvalidArgument, match="arguments: must be an object") as caught:
+        session.call_tool("memory_save", arguments)
+    assert caught.value.details == {"argument": "arguments"}
+    with pytest.raises(Refused):  # an unknown tool, whatever it is called with
+        session.call_tool("memory_grant", arguments)
 
 
 @pytest.mark.parametrize("level", ["PUBLIC", 0, None])

@@ -341,7 +341,7 @@ def test_a_creation_after_the_last_save_is_taken_as_that(scene: Scene) -> None:
         (line(content=5), "content: must be a string"),  # type: ignore[arg-type]
         (line(content="x\ud83d"), "content: must not contain NUL or lone surrogates"),
         (line(tags=5), "tags: must be a list of strings"),
-        (line(tags=["a", 5]), "tags: must be a string"),
+        (line(tags=["a", 5]), "tags: each must be a string"),
         (line(level="RESTRICTED"), "'level' is not a field of an export"),
         (["k"], "not a JSON object"),
     ],

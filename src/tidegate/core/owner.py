@@ -82,6 +82,8 @@ class Owner:
         dry_run: only say what would go. progress: told from time to time.
         Raises: NotFound (agent), InvalidArgument, StorageError.
         """
+        if not isinstance(older_than, timedelta):
+            raise InvalidArgument("older_than: must be a timedelta", argument="older_than")
         if older_than < timedelta():
             raise InvalidArgument("older_than: must not be below 0", argument="older_than")
         return list(purge(self._door, older_than, level, dry_run=dry_run, progress=progress))

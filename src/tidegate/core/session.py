@@ -14,6 +14,7 @@ from tidegate.core.records import Item
 from tidegate.core.sessions import Sessions
 from tidegate.core.todos import SessionTodos
 from tidegate.domain.arguments import (
+    check_arguments,
     check_content,
     check_item,
     check_key,
@@ -26,6 +27,7 @@ from tidegate.domain.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESU
 from tidegate.domain.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
 from tidegate.domain.record import Kind, Origin, least_trusted
 from tidegate.domain.text import analyse, analyse_query
+from tidegate.errors import TidegateError
 from tidegate.policy.hooks import split_level_arguments
 from tidegate.policy.levels import Level
 from tidegate.storage.base import SessionRow
@@ -174,6 +176,15 @@ class Session:
         self._origin = origin
         self._generation = generation
 
+    def __repr__(self) -> str:
+        """Whose it is, and its taint as of now, looked up without an entry. Never raises."""
+        try:
+            row = self._sessions.read(self.id)
+            state = "ended" if row is None or row.ended else f"taint={row.taint}"
+        except TidegateError:  # the store is closed, say
+            state = "not to be read"
+        return f"<Session agent={self.agent!r} name={self.name!r} {state}>"
+
     @property
     def jobs(self) -> SessionJobs:
         """The jobs that the session sees, and those that it makes."""
@@ -222,7 +233,7 @@ class Session:
         Raises: InvalidArgument, LimitExceeded, NotFound, Refused, StorageError.
         """
         self._gate.admit(self._seat, name, self._toolset)
-        kept, attempted = split_level_arguments(arguments or {})
+        kept, attempted = split_level_arguments(check_arguments(arguments))
         if attempted:
             self._gate.note_attempt(self._seat, name, attempted)
         return self._toolset[name].run(self, kept)

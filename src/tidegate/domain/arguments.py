@@ -53,11 +53,22 @@ def check_tags(tags: object, limits: Limits, argument: str = "tags") -> tuple[st
     sent = _items(tags, argument)
     if len(sent) > _SENT_TAGS_MAX:  # before any of them is looked at
         raise _too_much(argument, "tags", limits.tags_max, len(sent))
-    items = [item.strip() if isinstance(item, str) else item for item in sent]
+    if not all(isinstance(item, str) for item in sent):
+        raise InvalidArgument(f"{argument}: each must be a string", argument=argument)
+    items = [str(item).strip() for item in sent]
     distinct = {_label(argument, item, limits.tag_chars_max) for item in items if item != ""}
     if len(distinct) > limits.tags_max:
         raise _too_much(argument, "tags", limits.tags_max, len(distinct))
     return tuple(sorted(distinct))
+
+
+def check_arguments(arguments: object) -> Mapping[str, object]:
+    """The arguments of a tool, by name. A model may send anything."""
+    if not arguments:
+        return {}
+    if not isinstance(arguments, Mapping):
+        raise InvalidArgument("arguments: must be an object, with a value for each name", argument="arguments")
+    return arguments
 
 
 def check_item(item: object) -> Sequence[object]:
