@@ -19,7 +19,10 @@ def test_a_home_that_is_well_is_exit_0(cli: Run) -> None:
 
 
 def test_a_home_that_is_not_there_is_exit_0_and_not_made(cli: Run, home: Path) -> None:
-    assert cli("doctor").code == 0
+    ran = cli("doctor")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"there is no home at {home}: nothing was saved there yet\n"
+    assert cli("doctor", "--json").stderr == b""
     assert not home.exists()
 
 
@@ -32,7 +35,23 @@ def test_findings_are_exit_1_and_say_what_to_do(cli: Run, home: Path) -> None:
     assert ran.out.splitlines()[1].startswith("          ")
     (finding,) = [json.loads(line) for line in cli("doctor", "--json").out.splitlines()]
     assert set(finding) == {"severity", "where", "problem", "advice", "repaired"}
-    assert str(home) not in ran.out + ran.err
+    told = ran.err.splitlines()
+    assert told[0] == f"the home at {home}"
+    assert str(home) not in ran.out + "".join(told[1:])
+
+
+def test_what_was_found_by_then_is_shown_when_an_examination_breaks_off(
+    cli: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("save", "k", "one")
+    home.chmod(0o755)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tidegate.core.doctor.examine_compartment", fail)
+    ran = cli("doctor")
+    assert (ran.code, ran.out.startswith("warning   home: others may use it")) == (3, True)
 
 
 def test_anchors_are_met_as_audit_verify_meets_them(cli: Run, home: Path, tmp_path: Path) -> None:

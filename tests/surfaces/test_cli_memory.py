@@ -119,6 +119,8 @@ def test_p5_who_finds_nothing_is_told_how_to_look_in_words_that_depend_on_nothin
         cli("save", "k", "secret", "--tag", "t", "--level", "CONFIDENTIAL")
     hint = "that PUBLIC may see; --level RESTRICTED sees every level\n"
     assert cli("list").err == f"nothing is saved {hint}"
+    assert cli("search", "nothing").err == f"nothing found {hint}"
+    assert cli("search", "nothing", "--level", "RESTRICTED").err == "nothing found\n"
     assert cli("list", "--tag", "t").err == f"nothing with that tag is saved {hint}"
     assert cli("list", "--session", "main").err == "nothing is saved that this session may see\n"
     said = "nothing is saved under that key that INTERNAL may see; --level RESTRICTED sees every level\n"

@@ -38,10 +38,17 @@ def doctor(repair: bool, file: str | None) -> int:
     home = homes.find(options().home)
     anchors = () if file is None else read_file(file)
     examination = Doctor(home, utc_now, repair, remark, anchors).examine(None if agent is None else check_agent(agent))
-    states = Counter[str]()
-    for finding in examination:
-        show(_finding(finding), _lines(finding))
-        states[_state(finding)] += 1
+    if not home.exists():
+        remark(f"there is no home at {home}: nothing was saved there yet")
+        return 0
+    remark(f"the home at {home}")
+    findings: list[Finding] = []
+    try:
+        findings.extend(examination)
+    finally:  # not between the lines that say how far it is; and cut short, what was found by then
+        for finding in findings:
+            show(_finding(finding), _lines(finding))
+    states = Counter(map(_state, findings))
     remark(_summary(states))
     return 1 if states[Severity.ERROR] else 0
 

@@ -66,7 +66,7 @@ def search(query: str, max_results: int | None, *, explain: bool) -> None:
         return
     result = _call("memory_search", lambda result: _short(result["results"]), query=query, max_results=max_results)
     if not result["results"]:
-        remark("nothing found")
+        remark(f"nothing found{_seen()}")
     if not result["complete"]:
         remark("the search ended early: there may be more")
 
