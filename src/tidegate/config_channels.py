@@ -66,8 +66,10 @@ def _channel(name: str, table: object, home: Path, complain: Complain) -> Channe
     if not isinstance(table, dict):
         raise complain(at, f"must be a section, [{'.'.join(at)}]")
     kind = table.get("kind")
-    if kind not in _KEYS:
-        raise complain((*at, "kind") if "kind" in table else at, f"kind: must be one of {', '.join(_KEYS)}")
+    if "kind" not in table:
+        raise complain(at, f"needs a kind: {', '.join(_KEYS)}")
+    if not isinstance(kind, str) or kind not in _KEYS:
+        raise complain((*at, "kind"), f"must be one of {', '.join(_KEYS)}")
     known = ("kind", "clearance", *_KEYS[kind])
     for key, value in table.items():
         if key not in known:

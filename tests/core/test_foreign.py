@@ -295,6 +295,12 @@ def test_a_note_labelled_higher_is_refused_by_its_path(scene: Scene) -> None:
     assert taken.said == ["refused: a.md: classification: is higher than INTERNAL, the level of this import"]
 
 
+def test_one_note_is_named_by_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("A")
+    (note,) = found(tmp_path / "a.md")
+    assert note.place == "a.md"
+
+
 def test_a_folder_is_taken_for_nothing_but_notes(notes: Path) -> None:
     with pytest.raises(InvalidArgument, match="is a folder, and only notes"):
         open_source(notes, Source.CLAUDE)

@@ -148,12 +148,19 @@ def test_an_unknown_command_is_refused(cli: Run) -> None:
         (("session", "rais", "main"), "Did you mean 'raise'?"),
         (("list", "--sesion", "main"), "'--session'"),
         (("list", "--limt", "3"), "Did you mean '--limit'?"),
+        (("rm", "k"), "No such command 'rm'. Did you mean 'delete'?"),
+        (("undelete", "k"), "Did you mean 'restore'?"),
     ],
 )
 def test_what_was_mistyped_is_answered_with_what_is_like_it(cli: Run, words: tuple[str, ...], meant: str) -> None:
     ran = cli(*words)
     assert (ran.code, ran.out, meant in ran.err) == (2, "", True)
     assert " (see: tidegate" in ran.err
+
+
+def test_words_that_people_type_are_no_commands_and_stand_for_some() -> None:
+    for word, meant in command_line._OTHER_WORDS.items():
+        assert (word in command_line.PLACES, meant.split()[0] in command_line.PLACES) == (False, True)
 
 
 def test_the_common_options_are_the_documented_ones() -> None:

@@ -43,6 +43,16 @@ def test_show_is_one_object_a_line_with_everything_in_it(made: Run) -> None:
     assert len({row["session"] for row in found}) == 2
 
 
+def test_show_gives_the_newest_of_what_is_chosen_in_their_order(made: Run) -> None:
+    whole = made("audit", "show").out.splitlines()
+    assert made("audit", "show", "--last", "2").out.splitlines() == whole[-2:]
+    assert made("audit", "show", "--last", "100").out.splitlines() == whole
+    low = rows(made("audit", "show", "--last", "2", "--session", "main", "--json"))
+    assert [row["action"] for row in low] == ["save", "delete"]
+    for number in ("0", "-1", "x", "1000000000000"):
+        assert made("audit", "show", "--last", number).code == 2
+
+
 def test_show_names_the_sessions_that_have_a_name(made: Run) -> None:
     made("session", "reset", "main", "--yes")
     made("session", "new", "owner", "--level", "INTERNAL")

@@ -110,6 +110,13 @@ def test_delete_says_where_the_key_is_visible_that_it_did_not_delete(cli: Run) -
     assert cli("delete", "other").err.endswith("at this session's level\n")
 
 
+def test_a_list_is_cut_by_n_as_a_search_is(cli: Run) -> None:
+    for key in ("a", "b", "c"):
+        cli("save", key, "x")
+    assert len(cli("list", "-n", "2", "--json").json["memories"]) == 2
+    assert len(cli("list", "--limit", "2", "--json").json["memories"]) == 2
+
+
 @pytest.mark.parametrize("hidden", [False, True])
 def test_p5_who_finds_nothing_is_told_how_to_look_in_words_that_depend_on_nothing_hidden(
     cli: Run, hidden: bool

@@ -196,6 +196,7 @@ def test_purge_as_a_dry_run_removes_nothing(made: Run) -> None:
 def test_purge_asks_and_needs_yes_without_a_terminal(made: Run, home: Path) -> None:
     ran = made("purge", "--older-than", "0", "--json")
     assert (ran.code, ran.error["argument"]) == (2, "yes")
+    assert ran.error["message"].startswith("this cannot be undone")
     code, asking = asked(home, "n\n", "purge", "--older-than", "0")
     assert (code, "Remove 1 version for ever?" in asking) == (1, True)
     assert len(rows(made("history", "k", "--json"))) == 3

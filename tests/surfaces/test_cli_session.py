@@ -21,6 +21,13 @@ def shown(cli: Run, name: str) -> dict[str, Any]:
     return row
 
 
+def test_names_are_listed_as_people_count(cli: Run) -> None:
+    for name in ("chat-10", "chat-2", "b", "chat-02", "chat", "chat-2-x", "10"):
+        cli("session", "new", name)
+    names = [row["name"] for row in rows(cli("session", "list", "--json"))]
+    assert names == ["10", "b", "chat", "chat-02", "chat-2", "chat-2-x", "chat-10"]
+
+
 def test_new_makes_a_session_at_a_level_under_a_ceiling(cli: Run) -> None:
     [made] = rows(cli("session", "new", "main", "--level", "INTERNAL", "--ceiling", "CONFIDENTIAL", "--json"))
     assert (made["name"], made["agent"]) == ("main", "assistant")

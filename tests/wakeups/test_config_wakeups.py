@@ -107,8 +107,9 @@ def test_a_path_may_begin_with_the_users_folder(tmp_path: Path, monkeypatch: pyt
     ("before", "after", "words"),
     [
         ("channels.diary", "channels.Diary", "a channel's name is"),
-        ('kind = "file"', "", r"channels\.diary: kind: must be one of log, file, apprise"),
-        ('"file"', '"mail"', r"channels\.diary\.kind: kind: must be one of"),
+        ('kind = "file"', "", r"channels\.diary: needs a kind: log, file, apprise"),
+        ('"file"', '["file"]', r"channels\.diary\.kind: must be one of"),
+        ('"file"', '"mail"', r"channels\.diary\.kind: must be one of"),
         ('path = "/var/tmp/diary"', "", "needs a path"),
         ('"/var/tmp/diary"', '"diary"', "must be an absolute path"),
         ('"/var/tmp/diary"', '""', "must be a text, not empty"),

@@ -124,7 +124,8 @@ class _Text:
         if source is Source.TIDEGATE or (source in _LINES and not self._is_document()):
             return lambda: _LINES[source](files.read_lines(self._path))
         if source is Source.MARKDOWN:
-            return lambda: iter([foreign_notes.read_note("note", self._path.name, self._text(), self._modified_at())])
+            name = self._path.name
+            return lambda: iter([foreign_notes.read_note(name, name, self._text(), self._modified_at())])
         return lambda: self._read(source)
 
     def _read(self, source: Source) -> Iterator[Found | Unread]:

@@ -51,8 +51,27 @@ PLACES = {
     "demo": Place("cli_servers:demo", "Show what this is, with a real server and client."),
 }
 
+_OTHER_WORDS = {
+    "add": "save",
+    "set": "save",
+    "show": "get",
+    "find": "search",
+    "ls": "list",
+    "rm": "delete",
+    "remove": "delete",
+    "forget": "delete",
+    "undelete": "restore",
+    "verify": "audit verify",
+}
 
-@click.group(name="tidegate", cls=LazyGroup, places=PLACES, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(
+    name="tidegate",
+    cls=LazyGroup,
+    places=PLACES,
+    other_words=_OTHER_WORDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="tidegate", message="tidegate %(version)s")
 def root() -> None:
     """Persistent memory for AI agents that cannot leak downward.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _ACTIONS = click.Choice([action.value for action in Action if action is not Action.UNKNOWN])
 _COMMON = {**AT_ALL_LEVELS, "session": "Only what was done in this session, by its name or its id."}
 _OWNER = "owner"
+_LAST_MAX = 100_000  # they are held at once
 _ANCHOR_BYTES_MAX = 16 * 1024 * 1024
 _WHAT_IT_PROVES = """\
 What this proves: nothing up to the last anchor was changed, taken out or moved. Beyond it, entries cut from the end go
@@ -44,6 +46,7 @@ def audit() -> None:
     examples=(
         "tidegate audit show --action refuse --since 2026-01-01",
         "tidegate audit show --session main --level INTERNAL --json",
+        "tidegate audit show --last 20",
     ),
 )
 @click.option(
@@ -51,7 +54,8 @@ def audit() -> None:
 )
 @click.option("--since", metavar="TIME", help="ISO 8601; without a zone it is UTC.")
 @click.option("--until", metavar="TIME", help="ISO 8601; that moment included.")
-def show_(actions: tuple[str, ...], since: str | None, until: str | None) -> None:
+@click.option("--last", type=click.IntRange(1, _LAST_MAX), metavar="N", help="Only the newest N of them.")
+def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: int | None) -> None:
     """Show the entries of all levels (or of --level, or of --session), oldest first, one a line.
 
     A session is shown by its name, if it has one; JSON has its id as well. The key is shown while the version that an
@@ -68,8 +72,8 @@ def show_(actions: tuple[str, ...], since: str | None, until: str | None) -> Non
             since=_time("since", since),
             until=_time("until", until),
         )
-        line = None
-        for line in store.owner(options().agent).trail(wanted):
+        line, lines = None, store.owner(options().agent).trail(wanted)
+        for line in lines if last is None else deque(lines, last):
             name = names.get(line.entry.event.session)
             show(_line(line, name), [_text(line, name)])
     if line is None:

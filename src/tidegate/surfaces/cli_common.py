@@ -121,7 +121,7 @@ def standard_input(argument: str) -> str:
 def agreed(question: str, *, unasked: str) -> bool:
     """Whether the owner, asked at the terminal, says yes. unasked: the error where there is no terminal."""
     if not sys.stdin.isatty():
-        raise InvalidArgument(f"yes: {unasked}", argument="yes")
+        raise InvalidArgument(unasked, argument="yes")
     return click.confirm(question, err=True)
 
 
@@ -195,11 +195,15 @@ class Place:
 
 
 class LazyGroup(Group):
-    """Commands that are loaded when they are called: their help is listed without them."""
+    """Commands that are loaded when they are called: their help is listed without them.
 
-    def __init__(self, *args: Any, places: Mapping[str, Place], **kwargs: Any) -> None:
+    other_words: what people type who know the command by another name.
+    """
+
+    def __init__(self, *args: Any, places: Mapping[str, Place], other_words: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.places = places
+        self.other_words = other_words
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order of the places."""
@@ -221,6 +225,10 @@ class LazyGroup(Group):
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as unknown:  # the parser looks among commands that are loaded
+            meant = self.other_words.get(unknown.command_name)
+            if meant is not None:
+                said = f"{unknown.message} Did you mean {meant!r}?"
+                raise click.NoSuchCommand(unknown.command_name, said, ctx=ctx) from None
             raise click.NoSuchCommand(unknown.command_name, possibilities=self.places, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -73,7 +73,7 @@ def search(query: str, max_results: int | None, *, explain: bool) -> None:
 
 @click.command(name="list", cls=Command, examples=("tidegate list", "tidegate list --tag persona --limit 10"))
 @click.option("--tag", metavar="TAG", help="Only memories with exactly this tag.")
-@click.option("--limit", type=int, metavar="N", help="At most so many, 1 to 200. [default: 50]")
+@click.option("-n", "--limit", type=int, metavar="N", help="At most so many, 1 to 200. [default: 50]")
 @click.option("--cursor", metavar="CURSOR", help="Go on where the page before ended.")
 def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:
     """Go through the memories in the order of their keys, page by page."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ def list_() -> None:
     top = level_or(Level.RESTRICTED)
     with open_store() as store:
         rows = [row for row in store.sessions.list(options().agent) if row.taint.can_flow_to(top)]
-    for row in rows:
+    for row in sorted(rows, key=lambda row: _natural(row.name or row.id)):
         _show(row)
     if not rows:
         remark("no sessions")
@@ -135,6 +136,12 @@ def _the(name: str | None, *, otherwise: str | None = None) -> str:
         if chosen is not None:
             return chosen
     raise InvalidArgument("name: is required", argument="name")
+
+
+def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
+    """What names are sorted by, so that chat-2 comes before chat-10: of numbers, the shorter one is the smaller."""
+    parts = ((part, part.lstrip("0")) for part in re.split("([0-9]+)", name))  # text and number in turn
+    return [(len(digits), digits) if at % 2 else (0, part) for at, (part, digits) in enumerate(parts)], name
 
 
 def _any(sessions: Sessions, name: str) -> SessionRow:
