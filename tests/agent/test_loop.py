@@ -193,7 +193,7 @@ def test_an_unknown_tool_is_refused_audited_and_never_named(scene: Scene) -> Non
     recorded = Recorded(script(calling("rm -rf canary", path="/"), "done"))
     outcome = scene.say("go", recorded, screen=screen)
     assert results(recorded)[0]["error"]["code"] == "REFUSED"
-    assert outcome.used == tuple(screen.used) == (Used("unknown tool", failed=True),)
+    assert outcome.used == tuple(screen.used) == (Used("unknown tool", True, True, "unknown tool"),)
     assert actions(scene, Action.REFUSE) == ["unknown tool P17"]
     assert outcome.ended is Ended.COMPLETE
 

@@ -29,6 +29,8 @@ SCRIPT: list[dict[str, Any]] = [
     },
     {"when": "slowly", "steps": [{"say": "Let me see.\n\n", "trouble": "RATE"}]},
     {"when": "busy", "steps": [{"trouble": "RATE"}]},
+    {"when": "forget", "steps": [{"calls": [{"name": "memory_get", "arguments": {"canary": 1}}]}]},
+    {"when": "elsewhere", "steps": [{"calls": [{"name": "canary", "arguments": {}}]}]},
     {"when": "trouble", "steps": [{"trouble": "KEY"}]},
     {"when": "plan", "steps": [{"calls": [{"name": "todo_write", "arguments": {"todos": [{"content": "pack"}]}}]}]},
     {
@@ -483,6 +485,15 @@ def test_the_usual_conversation_after_a_reset_is_the_next_one(say: Run, cli: Run
 @pytest.mark.parametrize("words", [("--new", "--session", "s"), ("--new", "--level", "PUBLIC")])
 def test_new_is_for_the_usual_conversation_alone(say: Run, words: tuple[str, ...]) -> None:
     assert say("hello", *words).code == 2
+
+
+def test_the_owner_learns_why_a_tool_was_not_run(say: Run, script: str) -> None:
+    said = say("elsewhere", "--json", model=script).json
+    assert said["tools"] == [{"tool": "unknown tool", "failed": True, "refused": True, "reason": "unknown tool"}]
+    failed = say("forget", "--json", model=script).json["tools"][0]
+    assert (failed["tool"], failed["failed"], failed["refused"]) == ("memory_get", True, False)
+    assert "is not an argument here" in failed["reason"]
+    assert "· memory_get (failed: " in say("forget", model=script).err
 
 
 def test_a_held_answer_is_no_answer(say: Run, monkeypatch: pytest.MonkeyPatch) -> None:

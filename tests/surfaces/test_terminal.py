@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tidegate.agent.channels import Said, Used, Waited
 from tidegate.policy.levels import Level
-from tidegate.surfaces.terminal import Plain, Terminal, markdown, split_blocks
+from tidegate.surfaces.terminal import Plain, Terminal, described, markdown, split_blocks
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,17 @@ def test_however_it_comes_all_of_it_is_shown_once(size: int, capsys: pytest.Capt
 
 def test_what_goes_on_is_said_between_the_parts_of_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     terminal = Terminal(Level.RESTRICTED)
-    for event in (Said("one"), Used("memory_save", failed=False), Used("x", failed=True), Waited("busy"), Said("two")):
+    for event in (
+        Said("one"),
+        Used("memory_save", failed=False),
+        Used("x", True, True, "no\x1b"),
+        Waited("busy"),
+        Said("two"),
+    ):
         terminal.show(event)
     terminal.end()
     shown = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
-    assert shown == ["one", "· memory_save", "· x (refused or failed)", "· busy; trying again", "two"]
+    assert shown == ["one", "· memory_save", "· x (refused: no\\x1b)", "· busy; trying again", "two"]
 
 
 @pytest.mark.parametrize("hostile", ["\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202eabc", "a\rb", "\x00", "\x1bc"])
@@ -62,6 +68,10 @@ def test_a_terminal_obeys_nothing_in_an_answer(hostile: str, capsys: pytest.Capt
         view.say(f"said {hostile}")
     told = capsys.readouterr()
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", told.out + told.err)
+
+
+def test_what_failed_is_told_from_what_was_refused() -> None:
+    assert described(Used("x", True, False, "too long")) == "· x (failed: too long)"
 
 
 def test_html_is_shown_as_what_it_is() -> None:

@@ -19,10 +19,15 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A tool call that is done. tool: a name that is known, or "unknown tool"."""
+    """A tool call that is done. tool: a name that is known, or "unknown tool".
+
+    failed: it was refused, or gave an error. refused: the policy said no. reason: why, in our own words.
+    """
 
     tool: str
     failed: bool
+    refused: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

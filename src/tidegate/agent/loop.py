@@ -220,7 +220,8 @@ class _Answering:
         done = self._too_much(call, place) or await self._agent.toolbox.run(self._session.marking(self._origin()), call)
         await self._keep(Returned(call.id, call.name, done.text, done.failed), done.origin)
         # P12: a name that no tool has is a text of the model's own.
-        used = Used(call.name if call.name in known else "unknown tool", done.failed)
+        tool = call.name if call.name in known else "unknown tool"
+        used = Used(tool, done.failed, done.refused, done.reason.removeprefix(f"{tool}: "))
         self._used.append(used)
         self._outlet.show(used)
 
@@ -232,7 +233,7 @@ class _Answering:
             reason = "not run: this very call was made before, and its result is above; do something else, or answer"
         else:
             return None
-        return Done(json_line({"error": {"message": reason}}), failed=True, origin=Origin.AGENT)
+        return Done(json_line({"error": {"message": reason}}), failed=True, origin=Origin.AGENT, reason=reason)
 
     def _origin(self) -> Origin:
         """P18: of what the model says and saves. It may have it from the least trusted of all that it was told."""

@@ -14,7 +14,7 @@ from tidegate.agent.turns import Call
 from tidegate.core.session import Session
 from tidegate.domain.framing import framed, json_line
 from tidegate.domain.record import Origin, least_trusted
-from tidegate.errors import InvalidArgument, StorageError, TidegateError
+from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError
 from tidegate.tools import AGENT_TOOLS
 
 if TYPE_CHECKING:
@@ -26,11 +26,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a call gave. origin: the least trusted thing that is in the text."""
+    """What a call gave. origin: the least trusted thing that is in the text.
+
+    reason: why it failed, in our own words, for the owner. refused: because the policy said no.
+    """
 
     text: str
     failed: bool
     origin: Origin
+    reason: str = ""
+    refused: bool = False
 
 
 class Toolbox:
@@ -51,15 +56,14 @@ class Toolbox:
             arguments = parse(call.arguments)
             if self._gateway is not None and call.name not in AGENT_TOOLS and self._is_foreign(call.name):
                 result = await self._gateway.call(call.name, arguments)
-                return Done(result.text, result.failed, result.origin)
+                return Done(result.text, result.failed, result.origin, result.reason)
             return self._done(await asyncio.to_thread(session.call_tool, call.name, arguments))
         except TidegateError as error:
-            return Done(json_line({"error": error.to_dict()}), failed=True, origin=Origin.AGENT)
+            return _no(error)
         except Exception as error:  # noqa: BLE001
             # P17: whatever it is, the answer is no. P12: none of its text leaves.
             _log.error("a tool call failed: %s", type(error).__name__)
-            failure = StorageError("the tool cannot answer")
-            return Done(json_line({"error": failure.to_dict()}), failed=True, origin=Origin.AGENT)
+            return _no(StorageError("the tool cannot answer"))
 
     def _done(self, result: Mapping[str, Any]) -> Done:
         text = json_line(result)
@@ -77,6 +81,11 @@ class Toolbox:
 
     def _is_foreign(self, name: str) -> bool:
         return any(offered.name == name for offered in self._foreign())
+
+
+def _no(error: TidegateError) -> Done:
+    text = json_line({"error": error.to_dict()})
+    return Done(text, True, Origin.AGENT, error.message, refused=isinstance(error, Refused))
 
 
 def parse(arguments: str) -> dict[str, Any]:

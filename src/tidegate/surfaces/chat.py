@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from tidegate.agent.channels import Used
 from tidegate.agent.loop import Agent, Ended, Outcome, open_agent
 from tidegate.agent.loop import Settings as AgentSettings
 from tidegate.agent.prompt import Model
@@ -172,7 +173,7 @@ class Chat:
             "reason": explained(outcome) or None,
             "session": session.name,
             "level": str(session.taint),
-            "tools": [{"tool": used.tool, "failed": used.failed} for used in outcome.used],
+            "tools": [_used(used) for used in outcome.used],
         }
 
     def _answer(self, text: str, view: View) -> Outcome:
@@ -337,6 +338,11 @@ def explained(outcome: Outcome) -> str:
     if outcome.ended is Ended.HELD:
         return f"the answer was held back: {outcome.reason}; here, /reset does (`tidegate session reset` elsewhere)"
     return outcome.reason
+
+
+def _used(used: Used) -> dict[str, Any]:
+    why = {"refused": used.refused, "reason": used.reason} if used.failed else {}
+    return {"tool": used.tool, "failed": used.failed, **why}
 
 
 def _all_memories(session: Session) -> Iterator[Any]:

@@ -166,8 +166,9 @@ def markdown(text: str) -> Markdown:
 def described(event: Shown) -> str:
     """A line on what is going on."""
     match event:
-        case Used(tool, failed):
-            return f"· {output.escape(tool)}{' (refused or failed)' if failed else ''}"
+        case Used(tool, failed, refused, reason):
+            what = f" ({'refused' if refused else 'failed'}: {output.escape(reason)})" if failed else ""
+            return f"· {output.escape(tool)}{what}"
         case Waited(reason):
             return f"· {reason}; trying again"
         case Said(text):
