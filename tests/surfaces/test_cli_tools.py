@@ -185,6 +185,7 @@ def test_check_explains_an_allowed_call_with_rule_and_levels(configured: Path, c
         "source": "CONFIDENTIAL",
         "sink": "INTERNAL",
         "pin": "trusted",
+        "asked": False,
     }
 
 
@@ -216,6 +217,7 @@ def test_check_explains_each_refusal(configured: Path, cli: Run) -> None:
     assert why("hostile__echo", "--session", "gone")[:2] == ("P7", "trusted")
     assert why("hostile__echo", "--level", "RESTRICTED")[:2] == ("P14", "trusted")
     assert why("hostile__other") == ("P14", "new", "the owner has not looked at this tool ye")
+    assert check(cli, "hostile__other")["reason"].endswith("yet: `tidegate tools trust hostile`")
     assert why("memory_save") == ("P17", "unknown", "unknown tool")
 
 
@@ -225,12 +227,12 @@ def test_check_explains_in_lines_for_people(configured: Path, cli: Run) -> None:
         "allowed, and raises the taint to CONFIDENTIAL (P4): "
         "the taint can flow to the sink, and joined with the source to the ceiling",
         "  taint PUBLIC, ceiling RESTRICTED",
-        "  source CONFIDENTIAL, sink INTERNAL, pin trusted",
+        "  source CONFIDENTIAL, sink INTERNAL, pin trusted, as last trusted: the server was not asked",
     ]
     assert cli("tools", "check", "hostile__echo").err == ""
     ran = cli("tools", "check", "nothing")
     refused = ran.out.splitlines()
-    assert refused[0] == "refused (P17): unknown tool"
+    assert refused[0] == "no such tool, so refused (P17): unknown tool"
     assert refused[2] == "  source none, sink none, pin unknown"
     assert ran.err == (
         "nothing is none of the trusted tools (hostile__echo); `tidegate tools list` asks the servers for theirs\n"

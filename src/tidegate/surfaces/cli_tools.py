@@ -65,23 +65,24 @@ def list_(name: str | None) -> int:
 def check(tool: str) -> int:
     """Explain what the policy says to a call of TOOL: by which rule, at which levels. No call is made.
 
-    In --session, else in a session that stands at --level.
+    In --session, else in a session that stands at --level. No server is asked: tools are taken to be as last trusted.
     """
     from tidegate.gateway.pins import Pins
 
     home, servers = _servers()
     standing = _standing()
     pins = Pins(home)
-    pin, classification = _known(tool, servers, pins)
+    pin, classification, server = _known(tool, servers, pins)
     decision = decide(ServerCall(standing, classification, pin))
     explained = {
         "tool": tool,
-        **_explained(decision),
+        **_explained(decision, server),
         "session": options().session,
         "taint": str(standing.taint),
         "ceiling": str(standing.ceiling),
         **_levels(classification),
         "pin": str(pin),
+        "asked": False,
     }
     show(explained, _explanation(explained))
     if pin is not Pin.TRUSTED:
@@ -193,16 +194,16 @@ def _standing() -> Standing:
         return (rows[0] if rows else store.sessions.find(options().agent, name)).standing
 
 
-def _known(tool: str, servers: Mapping[str, Server], pins: Any) -> tuple[Pin, Classification | None]:
-    """The pin and the classification of a tool, as far as they are known without asking its server."""
+def _known(tool: str, servers: Mapping[str, Server], pins: Any) -> tuple[Pin, Classification | None, str]:
+    """The pin, the classification and the server of a tool, as far as they are known without asking the server."""
     from tidegate.gateway.offers import offers
 
     if (offer := offers(servers.values(), pins).get(tool)) is not None:
-        return Pin.TRUSTED, offer.classification
+        return Pin.TRUSTED, offer.classification, offer.server.name
     name, _, rest = tool.partition("__")
     if name in servers:
-        return Pin.NEW, servers[name].classify(rest)
-    return Pin.UNKNOWN, None
+        return Pin.NEW, servers[name].classify(rest), name
+    return Pin.UNKNOWN, None, ""
 
 
 def _trusted(servers: Mapping[str, Server], pins: Any) -> str:
@@ -211,18 +212,24 @@ def _trusted(servers: Mapping[str, Server], pins: Any) -> str:
     return ", ".join(offers(servers.values(), pins)) or "there are none"
 
 
-def _explained(decision: Decision) -> dict[str, Any]:
+def _explained(decision: Decision, server: str) -> dict[str, Any]:
     if isinstance(decision, Allow):
         reason = "the taint can flow to the sink, and joined with the source to the ceiling"
         return {"allowed": True, "rule": "P4", "reason": reason, "taint_after": str(decision.level)}
-    return {"allowed": False, "rule": decision.rule, "reason": decision.hint, "taint_after": None}
+    reason = decision.hint.replace("tools trust`", f"tools trust {server}`")
+    return {"allowed": False, "rule": decision.rule, "reason": reason, "taint_after": None}
 
 
 def _explanation(explained: Mapping[str, Any]) -> Iterator[str]:
     verdict = f"allowed, and raises the taint to {explained['taint_after']}" if explained["allowed"] else "refused"
+    if explained["pin"] == str(Pin.UNKNOWN):
+        verdict = "no such tool, so refused"
     yield f"{verdict} ({explained['rule']}): {explained['reason']}"
+    pinned = f"pin {explained['pin']}"
+    if explained["pin"] == str(Pin.TRUSTED):
+        pinned += ", as last trusted: the server was not asked"
     yield f"  taint {explained['taint']}, ceiling {explained['ceiling']}"
-    yield f"  source {explained['source'] or 'none'}, sink {explained['sink'] or 'none'}, pin {explained['pin']}"
+    yield f"  source {explained['source'] or 'none'}, sink {explained['sink'] or 'none'}, {pinned}"
 
 
 def _levels(classification: Classification | None) -> dict[str, str | None]:
