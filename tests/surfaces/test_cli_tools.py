@@ -78,6 +78,16 @@ def test_a_server_that_cannot_be_asked_is_shown_as_unreachable(configured: Path,
     assert "b: no tools are known\n" in ran.out
 
 
+def test_a_server_that_dies_is_shown_with_its_last_words_escaped(home: Path, cli: Run) -> None:
+    home.mkdir()
+    code = json.dumps("import sys; sys.exit('canary \x1b[2J')")
+    (home / "config.toml").write_text(f"[servers.x]\ncommand = [{json.dumps(sys.executable)}, '-c', {code}]\n")
+    for words in (("list",), ("trust", "x", "--yes")):
+        assert "x wrote: canary \\x1b[2J\nx: the server ended" in cli("tools", *words).err.replace("tidegate: ", "")
+    assert cli("tools", "list", "--json").json["stderr"] == ["canary \x1b[2J"]
+    assert cli("tools", "trust", "x", "--yes", "--json").error["stderr"] == ["canary \x1b[2J"]
+
+
 def test_one_server_that_fails_among_others_is_told_by_the_exit_code(configured: Path, cli: Run) -> None:
     with (configured / "config.toml").open("a") as file:
         file.write("[servers.b]\ncommand = ['/nonexistent']\n")

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from tidegate.config_servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway import wire
+from tidegate.gateway.aside import Aside, misplaced
 from tidegate.gateway.guard import Check, Guard
 from tidegate.gateway.limits import DEFINITION_BYTES_MAX, PAGES_MAX, TOOLS_MAX, CutOffError
 from tidegate.gateway.pins import Definition, Definitions
@@ -54,9 +55,9 @@ Connect = Callable[[Server, Check], Coroutine[Any, Any, Connection]]
 class McpConnection:
     """A connection by MCP, to a process or a URL."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, aside: Aside | None = None) -> None:
         self._seconds = server.timeout_seconds
-        self._guard = Guard()
+        self._guard = Guard(aside)
         open_wire = wire.to_url if server.url is not None else wire.to_process
         self._client = Client(
             _Transport(lambda: open_wire(server, self._guard)),
@@ -67,9 +68,9 @@ class McpConnection:
         )
 
     @classmethod
-    async def open(cls, server: Server, check: Check) -> McpConnection:
+    async def open(cls, server: Server, check: Check, aside: Aside | None = None) -> McpConnection:
         """A connection on which both sides have introduced themselves. Raises: CutOffError, Refused."""
-        connection = cls(server)
+        connection = cls(server, aside)
         try:
             await connection._during(check, connection._enter())
         except BaseException as error:
@@ -209,12 +210,23 @@ def _shown(block: types.ContentBlock) -> str:
 
 
 async def look(server: Server) -> Definitions:
-    """The tools as a server defines them, for the owner, who asks at no session's taint. Raises: CutOffError."""
-    connection = await McpConnection.open(server, _unchecked)
+    """The tools as a server defines them, for the owner, who asks at no session's taint.
+
+    Raises: CutOffError, which tells the owner all that is known of the cause.
+    """
+    aside = Aside()
     try:
-        return await connection.definitions(_unchecked)
-    finally:
-        await connection.close()
+        connection = await McpConnection.open(server, _unchecked, aside)
+        try:
+            return await connection.definitions(_unchecked)
+        finally:
+            await connection.close()
+    except CutOffError as error:
+        if misplaced(server):
+            aside.notice("it runs in an empty folder, so a path in its command must be absolute, or cwd be set")
+        told = CutOffError(f"{error.reason} ({aside.cause})" if aside.cause else error.reason)
+        told.lines = aside.lines
+        raise told from None
 
 
 def _unchecked(_settled: bool) -> None:

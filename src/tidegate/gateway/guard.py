@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import mcp_types as types
 
 from tidegate.errors import Refused
+from tidegate.gateway.aside import Aside
 from tidegate.gateway.limits import CALL_BYTES_MAX, CALL_MESSAGES_MAX, CALL_VALUES_MAX, CutOffError
 
 Check = Callable[[bool], None]
@@ -19,10 +20,11 @@ Check = Callable[[bool], None]
 class Guard:
     """What may pass on one wire, and at which moment.
 
-    broken: done once the connection is of no more use; its result says why.
+    broken: done once the connection is of no more use; its result says why. aside: more on that, for the owner alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, aside: Aside | None = None) -> None:
+        self.aside = aside
         self.broken: asyncio.Future[CutOffError | Refused] = asyncio.get_running_loop().create_future()
         self._check: Check | None = None
         self._during = asyncio.Event()

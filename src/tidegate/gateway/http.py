@@ -8,6 +8,7 @@ from typing import cast
 import httpx2
 
 from tidegate.config_servers import Server
+from tidegate.gateway.aside import why_not_reached
 from tidegate.gateway.guard import Guard
 
 _REDIRECTED = "answered with a redirect, and none is followed: the owner looks at its url in config.toml"
@@ -48,6 +49,11 @@ class _Guarded(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
         except _WithheldError:
             return httpx2.Response(202, request=request)  # as if it had been taken; whoever waits is told by the guard
+        except httpx2.ConnectError as error:
+            self._notice(why_not_reached(error))
+            raise
+        if response.is_error:
+            self._notice(f"HTTP status {response.status_code}")
         if response.is_redirect:
             # P4, P14: what was classified is this address. Here, since the MCP library follows by itself, with all that
             # was sent, and asks no client whether it should.
@@ -56,6 +62,10 @@ class _Guarded(httpx2.AsyncBaseTransport):
         response.headers.pop("Content-Encoding", None)  # unpacked, it could be any size
         response.stream = _Counted(cast(httpx2.AsyncByteStream, response.stream), self._guard.count)
         return response
+
+    def _notice(self, cause: str) -> None:
+        if self._guard.aside is not None:
+            self._guard.aside.notice(cause)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

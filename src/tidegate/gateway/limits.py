@@ -23,9 +23,11 @@ DEFINITION_BYTES_MAX = 256 * 1024
 class CutOffError(Exception):
     """The connection is of no more use. Never leaves the gateway.
 
-    reason: goes on from "the server …", in our own words.
+    reason: goes on from "the server …", in our own words. lines: what the server wrote to its standard error, where
+    the owner asked (P12).
     """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.lines: list[str] = []

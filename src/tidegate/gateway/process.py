@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import cast
 
 from tidegate.config_servers import Server
+from tidegate.gateway.aside import Aside, why_not_started
 from tidegate.gateway.limits import LINE_BYTES_MAX, CutOffError
 
 STOP_SECONDS = 1.0
@@ -21,16 +22,20 @@ _INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", 
 
 
 class Process:
-    """One server, from its start to its end. What it writes to standard error is dropped: it would be content (P12)."""
+    """One server, from its start to its end.
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: str | None) -> None:
+    What it writes to standard error is dropped: it would be content (P12). Its end is kept aside for an owner who asks.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, folder: str | None, aside: Aside | None) -> None:
         self._process = process
         self._incoming = cast(asyncio.StreamReader, process.stdout)  # pipes, as `start` asks for
         self._outgoing = cast(asyncio.StreamWriter, process.stdin)
         self._folder = folder
+        self._aside = asyncio.ensure_future(_keep(process.stderr, aside))
 
     @classmethod
-    async def start(cls, server: Server) -> Process:
+    async def start(cls, server: Server, aside: Aside | None = None) -> Process:
         """The running server. Raises: CutOffError when it cannot be started."""
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         folder = tempfile.mkdtemp(prefix="tidegate-") if server.cwd is None else None
@@ -39,7 +44,7 @@ class Process:
                 *server.command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL if aside is None else asyncio.subprocess.PIPE,
                 limit=LINE_BYTES_MAX,
                 env={**inherited, **server.environment},
                 cwd=folder or os.path.expanduser(server.cwd or ""),
@@ -48,9 +53,11 @@ class Process:
         except BaseException as error:
             _remove(folder)
             if isinstance(error, OSError | ValueError):
+                if aside is not None:
+                    aside.notice(why_not_started(server, error))
                 raise CutOffError("cannot be started: the owner looks at its command in config.toml") from None
             raise
-        return cls(process, folder)
+        return cls(process, folder, aside)
 
     async def read(self) -> bytes:
         """The next line, with its end; b"" when there is no more. Raises: CutOffError for one without end."""
@@ -77,6 +84,8 @@ class Process:
             # All of the group, also when the server itself is gone: it may have left children.
             self._signal(signal.SIGKILL)
             await self._ends()
+            await asyncio.wait({self._aside}, timeout=STOP_SECONDS)  # a child in another group may hold it open
+            self._aside.cancel()
             _close(self._process)
             _remove(self._folder)
 
@@ -90,6 +99,11 @@ class Process:
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+
+async def _keep(errors: asyncio.StreamReader | None, aside: Aside | None) -> None:
+    while errors is not None and aside is not None and (piece := await errors.read(4096)):
+        aside.wrote(piece)
 
 
 def _close(process: asyncio.subprocess.Process) -> None:

@@ -115,7 +115,7 @@ Streams = tuple[Incoming, Outgoing]
 async def to_process(server: Server, guard: Guard) -> AsyncIterator[Streams]:
     """A wire to a server that is started for it, and stopped at its end."""
     try:
-        process = await Process.start(server)
+        process = await Process.start(server, guard.aside)
     except CutOffError as error:
         guard.give_up(error)
         raise

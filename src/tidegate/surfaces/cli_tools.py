@@ -130,12 +130,12 @@ def _list(server: Server, pinned: Definitions) -> bool:
     from tidegate.gateway.pins import compare
 
     states: dict[str, str]
-    why: dict[str, str] = {}  # only where it did not answer
+    why: dict[str, object] = {}  # only where it did not answer
     try:
         states = {tool: str(pin) for tool, pin in compare(pinned, _look(server)).items()}
     except Refused as refused:
         remark(refused.message)
-        states, why = dict.fromkeys(pinned, _UNREACHABLE), {"reason": refused.message}
+        states, why = dict.fromkeys(pinned, _UNREACHABLE), {"reason": refused.message, **_written(refused)}
     for tool, state in states.items():
         row: dict[str, Any] = {
             "server": server.name,
@@ -153,6 +153,11 @@ def _list(server: Server, pinned: Definitions) -> bool:
     return not why
 
 
+def _written(refused: Refused) -> dict[str, object]:
+    """What a server wrote to its standard error: for the owner, and in no log (P12)."""
+    return {name: lines for name, lines in refused.details.items() if name == "stderr"}
+
+
 def _look(server: Server) -> Definitions:
     """What the server says of its tools now. Raises: Refused, with the reason, when it does not say."""
     import asyncio
@@ -167,7 +172,10 @@ def _look(server: Server) -> Definitions:
     try:
         return asyncio.run(look(server))
     except CutOffError as error:
-        raise Refused(f"{server.name}: the server {error.reason}", rule="P14") from None
+        for line in error.lines:
+            remark(f"{server.name} wrote: {line}")
+        lines = {"stderr": error.lines} if error.lines else {}
+        raise Refused(f"{server.name}: the server {error.reason}", rule="P14", **lines) from None
 
 
 def _servers() -> tuple[Path, Mapping[str, Server]]:
