@@ -147,8 +147,8 @@ def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
         expiry=Expiry(read_tags(expiry.get("tags", {})), read_levels(expiry.get("levels", {}))),
         servers=chosen["servers"],
         chat=Chat(**_with_levels(chosen["chat"])),
-        run=Run(**chosen["run"]),
-        trigger=_trigger(chosen["trigger"]),
+        run=Run(**_with_channel("run", chosen)),
+        trigger=_trigger(_with_channel("trigger", chosen)),
         channels=chosen["channels"],
     )
 
@@ -158,6 +158,16 @@ def _trigger(chosen: Mapping[str, Any]) -> Trigger:
     if not trigger.level.can_flow_to(trigger.ceiling):
         raise InvalidArgument("trigger.ceiling: cannot be below trigger.level", argument="trigger.ceiling")
     return trigger
+
+
+def _with_channel(section: str, chosen: config.Chosen) -> Mapping[str, Any]:
+    """A section whose channel is one that is configured: nothing is guessed."""
+    name = chosen[section].get("channel")
+    if name is not None and name not in chosen["channels"]:
+        known = ", ".join(chosen["channels"]) or "none"
+        argument = f"{section}.channel"
+        raise InvalidArgument(f"{argument}: there is no [channels.{name}]; there: {known}", argument=argument)
+    return chosen[section]
 
 
 def _with_levels(chosen: Mapping[str, Any]) -> dict[str, Any]:

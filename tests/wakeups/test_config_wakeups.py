@@ -41,6 +41,10 @@ def test_every_key_counts(tmp_path: Path) -> None:
         level = "INTERNAL"
         ceiling = "CONFIDENTIAL"
         channel = "phone"
+        [channels.phone]
+        kind = "log"
+        [channels.diary]
+        kind = "log"
         """,
     )
     assert settings.run == Run(5, 2, 30, False, "diary")
@@ -50,9 +54,20 @@ def test_every_key_counts(tmp_path: Path) -> None:
 
 def test_variables_win(tmp_path: Path) -> None:
     settings = loaded(
-        tmp_path, "[trigger]\nevery_minutes = 10\n", TIDEGATE_TRIGGER_EVERY_MINUTES="20", TIDEGATE_RUN_CHANNEL="x"
+        tmp_path,
+        CHANNEL.replace("diary", "x") + "[trigger]\nevery_minutes = 10\n",
+        TIDEGATE_TRIGGER_EVERY_MINUTES="20",
+        TIDEGATE_RUN_CHANNEL="x",
     )
     assert (settings.trigger.every_minutes, settings.run.channel) == (20, "x")
+
+
+@pytest.mark.parametrize("section", ["run", "trigger"])
+def test_a_channel_that_nobody_configured_is_refused(tmp_path: Path, section: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"^{section}\.channel: there is no \[channels\.phone\]; there: none"):
+        loaded(tmp_path, f'[{section}]\nchannel = "phone"\n')
+    with pytest.raises(InvalidArgument, match="there: diary"):
+        loaded(tmp_path, CHANNEL, **{f"TIDEGATE_{section.upper()}_CHANNEL": "phone"})
 
 
 def test_a_ceiling_below_the_level_is_refused(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from tests.wakeups.scene import (
 
 from tidegate.agent.prompt import ModelError, Trouble
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
+from tidegate.agent.workshop import Failures
 from tidegate.domain.record import Origin
 from tidegate.policy.levels import Level
 
@@ -282,12 +283,111 @@ def test_one_job_that_cannot_run_holds_up_no_other(
     real = schedule.ZoneInfo
     monkeypatch.setattr(schedule, "ZoneInfo", lambda name: real("No/Such" if name.startswith("Asia") else name))
     scene.clock.pass_(hours=1)
-    worker = scene.worker()
+    said = list[str]()
+    worker = scene.worker(failures=Failures(said.append))
     assert (worker.tick(), worker.tick()) == (1, 0)
-    (record,) = caplog.records
-    assert record.message.startswith(
-        "assistant at PUBLIC: a job cannot run: timezone: must be a name of the tz database"
+    (line,) = said
+    assert line.startswith("assistant at PUBLIC: cannot run: timezone: must be a name of the tz database")
+    assert line.endswith(": job lost")
+    assert caplog.records == []  # P12
+
+
+# What the owner is told
+
+
+def told(scene: Scene, level: Level = PUBLIC) -> tuple[int, list[str]]:
+    """The failures for good, and the lines, of a process that does what is due."""
+    said = list[str]()
+    failures = Failures(said.append)
+    scene.tick(level, failures=failures)
+    return failures.count, said
+
+
+def test_each_run_that_fails_is_told_by_its_jobs_name(scene: Scene) -> None:
+    scene.set_run(channel=None)
+    scene.add("digest")
+    scene.model = Broken()
+    scene.clock.pass_(hours=1)
+    assert told(scene) == (
+        1,
+        ["assistant at PUBLIC: run 1 failed: unexpected failure (ZeroDivisionError): job digest"],
     )
+    scene.model = says()
+    scene.clock.pass_(hours=1)
+    assert told(scene) == (0, [])
+
+
+def test_what_the_trigger_cannot_do_is_told_too(scene: Scene) -> None:
+    scene.set_trigger("look", every_minutes=60)
+    scene.worker().tick()
+    (scene.home / "agents" / AGENT / "TRIGGER.md").write_bytes(b"\xff")
+    scene.clock.pass_(hours=1)
+    count, (line,) = told(scene)
+    assert (count, line.startswith("assistant at PUBLIC: run 1 failed: "), line[-13:]) == (1, True, ": the trigger")
+
+
+def test_a_result_that_can_go_nowhere_is_a_failure_and_one_that_may_yet_is_none(scene: Scene) -> None:
+    scene.add("digest", channel="gone")
+    scene.clock.pass_(hours=1)
+    why = "its result is not delivered, pending: config.toml has no channel of this name"
+    assert told(scene) == (1, [f"assistant at PUBLIC: run 1: {why}: job digest"])
+    scene.add("digest", channel="open")
+    scene.post.fails = 1
+    scene.clock.pass_(hours=1)
+    count, lines = told(scene)
+    assert (count, any("pending: the service did not take it" in line for line in lines)) == (1, True)
+
+
+def test_a_run_that_is_tried_again_is_told_and_no_failure_yet(scene: Scene) -> None:
+    scene.add("digest")
+    scene.clock.pass_(hours=1)
+    killed(scene)
+    said = list[str]()
+    failures = Failures(said.append)
+    worker = scene.worker(failures=failures)
+    worker.tick()
+    later(scene, worker, 61)
+    assert failures.count == 0
+    assert said == [
+        "assistant at PUBLIC: run 1 interrupted: its process ended in the middle; it is tried once more: job digest"
+    ]
+
+
+def test_t06_who_looks_only_once_waits_a_lease_and_tries_again_what_was_killed(scene: Scene) -> None:
+    scene.add("digest")
+    scene.clock.pass_(hours=1)
+    killed(scene)
+    worker = scene.worker()
+    assert worker.tick() == 0
+    waited = list[float]()
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        scene.clock.pass_(seconds=seconds)
+
+    assert worker.make_sure(sleep) == 1
+    assert 60 < sum(waited) < 70
+    assert scene.states("digest") == ["interrupted", "done", "waiting"]
+    assert worker.make_sure(sleep) == 0
+
+
+def test_who_looks_only_once_waits_no_longer_than_for_a_sign_of_life(scene: Scene) -> None:
+    scene.add("digest")
+    scene.clock.pass_(hours=1)
+    living = scene.worker()
+    execution = living._next()
+    assert execution is not None
+    worker = scene.worker()
+    worker.tick()
+    waited = list[float]()
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        scene.clock.pass_(seconds=seconds)
+        execution._beat()
+
+    assert (worker.make_sure(sleep), len(waited)) == (0, 1)
+    assert "running" in scene.states("digest")
 
 
 # Interruptions

@@ -35,7 +35,11 @@ class Message:
 
 
 class DeliveryError(Exception):
-    """It could not be handed over: why, in our own words."""
+    """It could not be handed over: why, in our own words. lasting: until the owner changes something."""
+
+    def __init__(self, reason: str, *, lasting: bool = False) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
 
 
 Send = Callable[[Channel, Message], None]
@@ -52,7 +56,7 @@ def send(channel: Channel, message: Message, environ: Mapping[str, str] = os.env
         case "apprise":
             _notify(channel, message, environ)
         case _:
-            raise DeliveryError("the channel is of no kind that is known")
+            raise DeliveryError("the channel is of no kind that is known", lasting=True)
 
 
 def _fields(message: Message) -> dict[str, str]:
@@ -85,17 +89,17 @@ def _notify(channel: Channel, message: Message, environ: Mapping[str, str]) -> N
     try:
         import apprise
     except ModuleNotFoundError:
-        raise DeliveryError("apprise is not installed: pip install 'tidegate[agent]'") from None
+        raise DeliveryError("apprise is not installed: pip install 'tidegate[agent]'", lasting=True) from None
     url = environ.get(channel.url_env, "") if channel.url_env else channel.url
     if not url:
-        raise DeliveryError("the channel's environment variable is not set")
+        raise DeliveryError("the channel's environment variable is not set", lasting=True)
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # P12: it would log URLs and texts
     try:
         # The text is text: no escapes, no templates, no markup, whatever stands in it.
         asset = apprise.AppriseAsset(interpret_escapes=False, interpret_emojis=False, storage_mode="memory")
         service = apprise.Apprise(asset=asset)
         if not service.add(url):
-            raise DeliveryError("apprise does not know this kind of URL")
+            raise DeliveryError("apprise does not know this kind of URL", lasting=True)
         title = f"{message.agent}: {message.subject}" if message.subject else message.agent
         done = service.notify(body=message.text, title=title, body_format=apprise.NotifyFormat.TEXT)
     except DeliveryError:

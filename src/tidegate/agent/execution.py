@@ -65,6 +65,7 @@ class Execution:
             asyncio.run(self._main())
         except Exception as error:  # noqa: BLE001
             _log.error("a run ended without a word: %s", type(error).__name__)
+            self._shop.failures.add(self._host.agent, self._level, self._ticket.run, "a run ended without a word")
         finally:
             self.free.set()
             self.over.set()
@@ -202,7 +203,10 @@ class Execution:
         run = replace(
             self._ticket.run, state=state, ended_at=self._shop.clock(), text=cut(text), reason=reason, event=None
         )
-        self._host.runs.close(self._ticket, run if again else handing(run, self._shop.clock()), again=again)
+        closed = self._host.runs.close(self._ticket, run if again else handing(run, self._shop.clock()), again=again)
+        if closed is not None and state is not State.DONE:
+            what = f"run {run.number} {state}: {reason}"
+            self._shop.failures.add(self._host.agent, self._level, run, what, for_good=not again)
 
 
 def handing(run: Run, now: datetime) -> Run:

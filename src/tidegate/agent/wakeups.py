@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 from tidegate.agent.worker import POLL_SECONDS, Worker
@@ -39,9 +40,14 @@ class Wakeups:
         return not any(thread.is_alive() for thread in self._threads)
 
     def run_once(self) -> int:
-        """Do what is due now, level by level; how many runs there were. Raises: StorageError."""
+        """Do what is due now, level by level; how many runs there were. Raises: StorageError.
+
+        Where something is said to run, it waits for a sign of life, a lease at most: there is no later look at it.
+        """
         list(self._hire())
         done = sum(worker.tick() for worker in self._workers.values())
+        # The lowest first, each by itself: when it goes on does not depend on those above (P5).
+        done += sum(worker.make_sure(time.sleep) for worker in self._workers.values())
         for worker in self._workers.values():  # the lowest first, so that what rises is handed over above
             worker.finish()
         return done

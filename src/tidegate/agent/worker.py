@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -35,6 +36,7 @@ class Worker:
         self._host = shop.host(agent, level)
         self._running: list[Execution] = []
         self._watched: dict[str, tuple[tuple[int, datetime], float]] = {}
+        self._living: set[str] = set()
         self._complained: set[str] = set()
         self._ticks = 0
         self._stopping = threading.Event()
@@ -62,6 +64,23 @@ class Worker:
         for execution in self._running:
             execution.over.wait()
         self._deliver()
+
+    def make_sure(self, sleep: Callable[[float], object]) -> int:
+        """Wait for a sign of life of what others run, a lease at most, and try again what is dead; how many runs.
+
+        Raises: StorageError.
+        """
+        if not self._doubts():
+            return 0
+        lease, until = self._shop.lease_seconds, self._shop.ticks() + 2 * self._shop.lease_seconds
+        while self._doubts() and self._shop.ticks() < until:
+            sleep(lease / 8)
+            self._look_after_others()
+        return self.tick()
+
+    def _doubts(self) -> bool:
+        """Whether something runs of which no sign of life was seen yet."""
+        return any(key not in self._living for key in self._watched)
 
     def tick(self) -> int:
         """Do all that is to be done now; how many runs there were. Raises: StorageError."""
@@ -100,16 +119,19 @@ class Worker:
             try:
                 execution = self._consider(ticket) if ticket.run.state is State.WAITING else None
             except InvalidArgument as error:  # its time zone is gone, or the calendar: others must not wait for that
-                self._complain(ticket.run.key, error.message)
+                self._complain(ticket.run, error.message)
                 continue
             if execution is not None:
                 return execution
         return None
 
-    def _complain(self, key: str, message: str) -> None:
-        if key not in self._complained:
-            self._complained.add(key)
-            _log.error("%s at %s: a job cannot run: %s", self._agent, self._level, message)
+    def _complain(self, run: Run, message: str) -> None:
+        if run.key not in self._complained:
+            self._complained.add(run.key)
+            self._failed(run, f"cannot run: {message}")
+
+    def _failed(self, run: Run, what: str, *, for_good: bool = True) -> None:
+        self._shop.failures.add(self._agent, self._level, run, what, for_good=for_good)
 
     def _consider(self, ticket: Ticket) -> Execution | None:
         run, now = ticket.run, self._shop.clock()
@@ -141,7 +163,8 @@ class Worker:
             errand = self._errand(run)
         except StorageError as error:
             failed = replace(run, state=State.FAILED, started_at=now, ended_at=now, reason=error.message)
-            self._host.runs.take(ticket, failed, next_at)
+            if self._host.runs.take(ticket, failed, next_at) is not None:
+                self._failed(failed, f"run {failed.number} {failed.state}: {failed.reason}")
             return None
         channel = errand.channel or self._shop.settings.run.channel
         running = replace(run, state=State.RUNNING, holder=self._shop.holder, started_at=now, channel=channel)
@@ -201,6 +224,8 @@ class Worker:
             pulse, since = before.get(ticket.run.key, (None, now))
             if pulse != ticket.pulse:
                 since = now
+                if pulse is not None:
+                    self._living.add(ticket.run.key)
             if now - since > self._shop.lease_seconds:
                 self._interrupt(ticket)
             else:
@@ -211,7 +236,8 @@ class Worker:
         now = self._shop.clock()
         reason = "its process ended in the middle" + ("; it is tried once more" if again else "")
         closed = replace(ticket.run, state=State.INTERRUPTED, ended_at=now, reason=reason, event=None)
-        self._host.runs.close(ticket, closed if again else handing(closed, now), again=again)
+        if self._host.runs.close(ticket, closed if again else handing(closed, now), again=again) is not None:
+            self._failed(closed, f"run {closed.number} {closed.state}: {reason}", for_good=not again)
 
     # What has a result
 
@@ -236,6 +262,8 @@ class Worker:
             given_up = attempts >= ATTEMPTS_MAX
             state = Handing.GIVEN_UP if given_up else Handing.PENDING
             self._host.runs.note(noted, replace(noted.run, handing=state, handing_reason=str(error)))
+            what = f"run {noted.run.number}: its result is not delivered, {state}: {error}"
+            self._failed(noted.run, what, for_good=given_up or error.lasting)
         else:
             delivered = replace(noted.run, handing=Handing.DELIVERED, handing_reason="", next_attempt_at=None)
             self._host.runs.note(noted, delivered)
@@ -243,13 +271,13 @@ class Worker:
     def _send(self, run: Run) -> None:
         channel = self._shop.channels.get(run.channel or "")
         if channel is None:
-            raise DeliveryError("config.toml has no channel of this name")
+            raise DeliveryError("config.toml has no channel of this name", lasting=True)
         try:
             # PRE_OUTPUT: this session stands where the result lies.
             self._host.check_output(channel.clearance, channel=channel.name)
         except Refused:
             reason = "held back: the channel's clearance in config.toml does not reach the level of this result"
-            raise DeliveryError(reason) from None
+            raise DeliveryError(reason, lasting=True) from None
         text = run.text if run.state is State.DONE else "\n\n".join(filter(None, (run.text, f"({run.reason})")))
         at = run.ended_at or self._shop.clock()
         self._shop.send(channel, Message(self._agent, name_of(run.group), text, self._level, at))

@@ -19,6 +19,7 @@ from tidegate.agent.prompt import Model
 from tidegate.config_channels import Channel
 from tidegate.core.session import Session
 from tidegate.core.store import Store, fresh_id, utc_now
+from tidegate.domain.job import Run, name_of
 from tidegate.home import Settings
 from tidegate.policy.levels import Level
 
@@ -29,6 +30,24 @@ if TYPE_CHECKING:
 def on_a_thread(run: Callable[[], None]) -> None:
     """Have it run on a thread that holds up nobody, not even the end of the process."""
     threading.Thread(target=run, name="run", daemon=True).start()
+
+
+class Failures:
+    """What went wrong, told to the owner in a line each.
+
+    It goes by `tell` and into no log, since a job's name is a key (P12). count: of those that are failures for good.
+    """
+
+    def __init__(self, tell: Callable[[str], object] = lambda _: None) -> None:
+        self._tell = tell
+        self.count = 0
+
+    def add(self, agent: str, level: Level, run: Run, what: str, *, for_good: bool = True) -> None:
+        """Something went wrong with a run. what: in our own words."""
+        self.count += for_good
+        name = name_of(run.group)
+        # The name comes last, where nothing after it could be forged.
+        self._tell(f"{agent} at {level}: {what}: {f'job {name}' if name else 'the trigger'}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +68,7 @@ class Workshop:
     send: Send = send
     spawn: Callable[[Callable[[], None]], None] = on_a_thread
     holder: str = field(default_factory=fresh_id)
+    failures: Failures = field(default_factory=Failures)
 
     @property
     def grace(self) -> timedelta:

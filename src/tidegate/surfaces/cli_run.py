@@ -25,10 +25,13 @@ def run(once: bool) -> int:
 
     It works until it is stopped (Ctrl-C, SIGTERM), for all agents of the home, or for the one of --agent. Two of them
     on one home, or one beside `tidegate mcp` and `tidegate chat`, do no harm. The model is chat.model in config.toml.
+
+    What fails is said on standard error, by the job's name. --once has exit code 1 when a run failed, or a result can
+    go nowhere. It waits for run.lease_seconds where a run goes on that may be dead.
     """
     from tidegate import home as homes
     from tidegate.agent.wakeups import Wakeups
-    from tidegate.agent.workshop import Workshop
+    from tidegate.agent.workshop import Failures, Workshop
     from tidegate.surfaces.chat import open_model
 
     chosen = options()
@@ -38,11 +41,13 @@ def run(once: bool) -> int:
     _log_plainly()
     only = click.get_current_context().meta.get("agent")
     with open_store() as store:
-        wakeups = Wakeups(Workshop(store, home, settings, lambda: open_model(settings.chat)), only)
+        failures = Failures(lambda line: output.note(f"tidegate run: {line}"))
+        wakeups = Wakeups(Workshop(store, home, settings, lambda: open_model(settings.chat), failures=failures), only)
         if once:
             done = wakeups.run_once()
-            remark(f"tidegate run: {output.counted(done, 'run')}")
-            return 0
+            failed = f", {output.counted(failures.count, 'failure')}" if failures.count else ""
+            remark(f"tidegate run: {output.counted(done, 'run')}{failed}")
+            return 1 if failures.count else 0
         for number in (signal.SIGINT, signal.SIGTERM):
             # On a thread: whatever the handler interrupts may hold the very lock that stopping needs.
             signal.signal(number, lambda *_: threading.Thread(target=wakeups.stop, daemon=True).start())
