@@ -497,12 +497,49 @@ def test_the_owner_learns_why_a_tool_was_not_run(say: Run, script: str) -> None:
 
 
 def test_a_held_answer_is_no_answer(say: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    say("hello")
     monkeypatch.setenv("TIDEGATE_CHAT_CLEARANCE", "PUBLIC")
     ran = say("hello", "--json")
     assert (ran.code, ran.json["answer"], ran.json["ended"]) == (1, "", "held")
     text = say("hello")
     assert (text.code, text.out) == (1, "")
     assert "held back" in text.err
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "message"),
+    [
+        (
+            "CLEARANCE",
+            (),
+            "chat.level: INTERNAL is above chat.clearance, PUBLIC: no answer could be shown; give a lower",
+        ),
+        ("CLEARANCE", ("--level", "INTERNAL"), "level: INTERNAL is above chat.clearance, PUBLIC"),
+        ("CLEARANCE", ("--session", "low", "--level", "INTERNAL"), "level: INTERNAL is above chat.clearance, PUBLIC"),
+        (
+            "MODEL_CLEARANCE",
+            ("--new",),
+            "chat.level: INTERNAL is above chat.model_clearance, PUBLIC: no answer could be had",
+        ),
+    ],
+)
+def test_a_conversation_that_could_show_nothing_is_not_begun(
+    say: Run, cli: Run, monkeypatch: pytest.MonkeyPatch, key: str, words: tuple[str, ...], message: str
+) -> None:
+    cli("session", "new", "low")
+    monkeypatch.setenv(f"TIDEGATE_CHAT_{key}", "PUBLIC")
+    ran = say("hello", *words, "--json")
+    assert ran.code == 2
+    assert ran.error["message"].startswith(message)
+    assert say("hello", "--session", "low", "--json").json["level"] == "PUBLIC"
+    assert cli("session", "list").out.count("\n") == 1
+
+
+def test_a_raise_at_the_start_is_said(say: Run) -> None:
+    assert "raised" not in say("hello", "--session", "s", "--level", "PUBLIC").err
+    ran = say("hello", "--session", "s", "--level", "RESTRICTED", "--json")
+    assert ran.err == "tidegate: s was raised from PUBLIC to RESTRICTED, for good\n"
+    assert "raised" not in say("hello", "--session", "s", "--level", "RESTRICTED").err
 
 
 def test_where_a_conversation_starts_is_configured(say: Run, home: Path) -> None:

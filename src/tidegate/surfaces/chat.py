@@ -80,18 +80,36 @@ def open_model(settings: ChatSettings) -> Model:
     return model.open_model(name, settings.base_url, key)
 
 
-def open_session(store: Store, place: Place) -> Session:
-    """The session to talk in, opened or resumed at its stored taint. Raises: Refused (ended), StorageError."""
+def open_session(store: Store, place: Place, settings: ChatSettings) -> Session:
+    """The session to talk in, opened or resumed at its stored taint.
+
+    Raises: InvalidArgument where no answer could be had or shown, Refused (ended), StorageError.
+    """
     rows = {row.name or "": row.ended for row in store.sessions.list(place.agent)}
+    name = place.name or _usual(rows, new=place.new)
+    if place.wanted is not None or name not in rows:  # what is resumed may stand lower, and be of use
+        _check_start(place, settings)
     if place.name is None and place.wanted is not None:
         return store.session(place.agent, level=place.wanted)
-    name = place.name or _usual(rows, new=place.new)
     if name not in rows:
         return store.session(place.agent, name, place.start)
     session = store.resume(place.agent, name)
     if place.wanted is not None:
-        session.raise_taint(place.wanted, reason="opened")
+        before = session.taint
+        after = session.raise_taint(place.wanted, reason="opened")
+        if after is not before:
+            output.note(f"tidegate: {name} was raised from {before} to {after}, for good")
     return session
+
+
+def _check_start(place: Place, settings: ChatSettings) -> None:
+    argument = "chat.level" if place.wanted is None else "level"
+    for key, purpose in (("clearance", "shown"), ("model_clearance", "had of the model")):
+        clearance: Level = getattr(settings, key)
+        if not place.start.can_flow_to(clearance):
+            reason = f"{place.start} is above chat.{key}, {clearance}: no answer could be {purpose}"
+            advice = "give a lower --level, or set chat.level lower" if place.wanted is None else "give a lower one"
+            raise InvalidArgument(f"{argument}: {reason}; {advice}, or chat.{key} higher", argument=argument)
 
 
 def _usual(rows: dict[str, bool], *, new: bool) -> str:
@@ -139,7 +157,7 @@ class Chat:
         self._place = place
         self._runner = asyncio.Runner()
         self._gateway: Gateway | None = None
-        self._agent = self._open(open_session(store, place))
+        self._agent = self._open(open_session(store, place, settings.chat))
 
     def __enter__(self) -> Self:
         return self
