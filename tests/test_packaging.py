@@ -12,6 +12,7 @@ import tarfile
 import tomllib
 import zipfile
 from collections.abc import Callable
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,16 @@ def test_what_the_package_needs_is_pinned() -> None:
 def test_the_core_needs_four_packages() -> None:
     names = [re.split(r"[<>=]", need)[0] for need in PROJECT["project"]["dependencies"]]
     assert names == ["apsw", "click", "platformdirs", "PyStemmer"]
+
+
+def test_every_extra_of_another_package_is_one_that_it_has() -> None:
+    found = list[str]()
+    for requirement in (each for extra in PROJECT["project"]["optional-dependencies"].values() for each in extra):
+        named = re.match(r"(?!tidegate\b)([\w-]+)\[([\w,-]+)\]", requirement)
+        if named:
+            found.append(named[1])
+            assert set(named[2].split(",")) <= set(metadata(named[1]).get_all("Provides-Extra") or ()), requirement
+    assert found == ["pydantic-ai-slim"]
 
 
 def test_all_is_all_the_extras() -> None:
