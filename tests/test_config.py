@@ -105,6 +105,23 @@ def test_a_mistake_is_named_with_file_line_and_key(tmp_path: Path, text: str, li
     assert error.details["line"] == line
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[limits\n", "(expected ']' at the end of a table declaration)"),
+        ('x = "canary', "(unterminated string)"),
+        ("[canary]\n[canary]\n", "(cannot declare … twice)"),
+        ("x = {canary = 1, canary = 2}", "(duplicate inline table key …)"),
+        ("x canary", "(expected '=' after a key in a key/value pair)"),
+        ("x = canary", "(invalid value)"),
+    ],
+)
+def test_what_is_not_toml_is_explained_without_what_stands_there(tmp_path: Path, text: str, reason: str) -> None:
+    message = refused(tmp_path, text).message
+    assert reason in message
+    assert "canary" not in message
+
+
 def test_a_file_that_is_not_utf_8_is_named_with_its_line(tmp_path: Path) -> None:
     assert refused(tmp_path, b"[audit]\nreads = true # \xff\n").message == "config.toml, line 2: is not UTF-8"
 

@@ -51,6 +51,13 @@ def test_what_is_no_rule_is_refused_by_line_and_name(home: Path, text: str, name
         load(home, text)
 
 
+def test_the_rule_that_will_not_do_is_named(home: Path) -> None:
+    with pytest.raises(InvalidArgument, match=r"; wrong: 'RESTRICTD'$"):
+        load(home, '[expiry]\nlevels = {PUBLIC = "1d", RESTRICTD = "7d"}\n')
+    with pytest.raises(InvalidArgument, match=r"; wrong: 'scratch'$"):
+        load(home, '[expiry.tags]\nscratch = "a week"\nother = "7d"\n')
+
+
 def test_a_variable_holds_rules_as_json(home: Path) -> None:
     assert load(home, "", TIDEGATE_EXPIRY_TAGS='{"scratch": "7d"}').tags == {"scratch": timedelta(days=7)}
     for text in ("7d", '{"scratch": 7}', "[" * 100_000):

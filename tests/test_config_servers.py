@@ -150,7 +150,10 @@ tools.write = {source = "CONFIDENTIAL", sink = "CONFIDENTIAL"}
 def test_p14_a_server_that_launders_is_refused(home: Path) -> None:
     error = refused(home, LAUNDERS)
     assert error.message.startswith("config.toml, line 2: servers.x: would launder")
+    assert "the sink of 'write', CONFIDENTIAL, is above the source of 'read', PUBLIC, so that" in error.message
     assert "unsafe_launders = true" in error.message
+    error = refused(home, "[servers.x]\ncommand = ['x']\nsource = 'PUBLIC'\nsink = 'INTERNAL'\n")
+    assert "the sink of the server, INTERNAL, is above the source of the server, PUBLIC" in error.message
 
 
 @pytest.mark.parametrize(

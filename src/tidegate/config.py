@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from tidegate import config_channels, config_servers
 from tidegate.domain import expiry, schedule
@@ -32,6 +32,11 @@ class _Kind:
     wants: str
     accepts: Callable[[Any], bool]
     parse: Callable[[str], object] = str
+    faults: Callable[[Any], str] = lambda _: ""
+
+    def wanted(self, value: object) -> str:
+        """What it must be, when it is not."""
+        return f"must be {self.wants}{self.faults(value)}"
 
 
 def _is_number(value: object) -> bool:
@@ -50,6 +55,21 @@ def _is_rules(read: Callable[[Any], object]) -> Callable[[Any], bool]:
             return False
 
     return accepts
+
+
+def _bad_rules(read: Callable[[Any], object]) -> Callable[[Any], str]:
+    """Which of the rules will not do."""
+    accepts = _is_rules(read)
+
+    def faults(value: object) -> str:
+        bad = [f"{name[:40]!a}" for name, age in value.items() if not accepts({name: age})] if _is_table(value) else []
+        return f"; wrong: {', '.join(bad[:5])}" if bad else ""
+
+    return faults
+
+
+def _is_table(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict)
 
 
 def _is_read_by(read: Callable[[Any], object]) -> Callable[[Any], bool]:
@@ -85,8 +105,18 @@ _ZONE = _Kind("a time zone, such as Europe/Berlin", _is_read_by(schedule.read_zo
 _QUIET = _Kind(
     "two different times of day, such as 22:00-07:00", _is_read_by(lambda text: schedule.read_quiet(text, None))
 )
-_TAG_RULES = _Kind(f"a table of tags, each with an age: {AGE_FORM}", _is_rules(expiry.read_tags), _parse_table)
-_LEVEL_RULES = _Kind(f"a table of levels, each with an age: {AGE_FORM}", _is_rules(expiry.read_levels), _parse_table)
+_TAG_RULES = _Kind(
+    f"a table of tags, each with an age: {AGE_FORM}",
+    _is_rules(expiry.read_tags),
+    _parse_table,
+    _bad_rules(expiry.read_tags),
+)
+_LEVEL_RULES = _Kind(
+    f"a table of levels, each with an age: {AGE_FORM}",
+    _is_rules(expiry.read_levels),
+    _parse_table,
+    _bad_rules(expiry.read_levels),
+)
 
 SECTIONS: Mapping[str, Mapping[str, _Kind]] = {
     "limits": {field.name: _NUMBER for field in fields(Limits)},
@@ -181,7 +211,15 @@ def _parsed(text: str) -> dict[str, Any]:
     except ValueError as error:
         at = re.search(r"\(at line (\d+)", str(error))
         line = int(at[1]) if at else text.count("\n") + 1
-        raise _bad_line(line, f"{_key_on(text, line)}is not valid TOML: look for commas, quotes, brackets") from None
+        reason = f"{_key_on(text, line)}is not valid TOML{_reason(error)}: look for commas, quotes, brackets"
+        raise _bad_line(line, reason) from None
+
+
+def _reason(error: ValueError) -> str:
+    """The parser's own words, without a value or a name that it may quote."""
+    words = re.sub(r" \(at .*", "", str(error), flags=re.DOTALL)
+    words = re.sub(r"(['\"]).{3,}?\1|\(.*?\)", "…", words, flags=re.DOTALL)  # a sign of the syntax may stay
+    return f" ({words[:1].lower()}{words[1:]})"
 
 
 def _key_on(text: str, line: int) -> str:
@@ -205,7 +243,7 @@ def _checked(text: str, section: str, key: str, value: object) -> object:
         known = ", ".join(SECTIONS[section])
         raise _bad_line(_line_of(text, section, key), f"{section}.{key}: unknown key; known here: {known}")
     if not kind.accepts(value):
-        raise _bad_line(_line_of(text, section, key), f"{section}.{key}: must be {kind.wants}")
+        raise _bad_line(_line_of(text, section, key), f"{section}.{key}: {kind.wanted(value)}")
     return value
 
 
@@ -266,5 +304,5 @@ def _from_variable(name: str, section: str, key: str, text: str) -> object:
         raise InvalidArgument(f"{name}: unknown variable; known: {known}", argument=name)
     value = kind.parse(text)
     if not kind.accepts(value):
-        raise InvalidArgument(f"{name}: must be {kind.wants}", argument=name)
+        raise InvalidArgument(f"{name}: {kind.wanted(value)}", argument=name)
     return value

@@ -185,10 +185,18 @@ def _tools(checked: Mapping[str, Any], at: tuple[str, ...], complain: Complain) 
 
 def _check_laundering(server: Server, checked: Mapping[str, Any], at: tuple[str, ...], complain: Complain) -> None:
     """P14: within one server no source below a sink, or what was written high could be read back low."""
-    classified = [each for each in (server.classification, *server.tools.values()) if each is not None]
-    if launders(classified) and not checked.get("unsafe_launders", False):
-        reason = "would launder: one of its sinks is above one of its sources, so that what was written high could be "
-        raise complain(at, f"{reason}read back low; `unsafe_launders = true` accepts it")
+    named = {"the server": server.classification, **{f"{tool!a}": each for tool, each in server.tools.items()}}
+    classified = {name: each for name, each in named.items() if each is not None}
+    if launders(classified.values()) and not checked.get("unsafe_launders", False):
+        raise complain(at, f"would launder: {_laundering(classified)}; `unsafe_launders = true` accepts it")
+
+
+def _laundering(classified: Mapping[str, Classification]) -> str:
+    """How: one that is written high, and one that is read low."""
+    high = max(classified, key=lambda name: classified[name].sink)
+    low = min(classified, key=lambda name: classified[name].source)
+    sink, source = f"the sink of {high}, {classified[high].sink}", f"the source of {low}, {classified[low].source}"
+    return f"{sink}, is above {source}, so that what was written high could be read back low"
 
 
 def _check_reach(server: Server, home: Path, at: tuple[str, ...], complain: Complain) -> None:

@@ -150,9 +150,9 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     ("name", "hint"),
     [
         ("nonsense", "provider:model"),
-        ("nobody:any", "provider:model"),
+        ("nobody:any", "no provider is called nobody; write provider:model"),
         ("openai:gpt-5-mini", "set OPENAI_API_KEY"),
-        ("anthropic:any", "not installed"),
+        ("anthropic:any", r"not installed: pip install 'pydantic-ai-slim\[anthropic\]'$"),
     ],
 )
 def test_a_model_that_cannot_be_opened_says_what_to_do(monkeypatch: pytest.MonkeyPatch, name: str, hint: str) -> None:

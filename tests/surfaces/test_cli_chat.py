@@ -219,6 +219,7 @@ def test_the_owners_commands_do_what_help_says(sits: Any, script: str, cli: Run)
     person.sees("ceiling CONFIDENTIAL")
     person.type("/raise RESTRICTED")
     person.sees("tidegate: the session's ceiling forbids it")
+    person.sees("; here, /ceiling LEVEL lifts it")
     person.type("/raise sky-high")
     person.sees("must be one of PUBLIC")
     person.type("/forget offers")
@@ -437,10 +438,20 @@ def test_a_model_that_cannot_be_opened_is_one_line_and_makes_nothing(say: Run, h
 
 
 def test_a_script_that_is_none_is_refused(say: Run, tmp_path: Path) -> None:
-    for text in ("", "{}", '[{"when": "("}]', '[{"when": "", "steps": [{"trouble": "X"}]}]'):
-        (tmp_path / "s.json").write_text(text)
-        assert say("hello", model=f"scripted:{tmp_path / 's.json'}").code in (0, 2)
-        assert text == "{}" or say("hello", model=f"scripted:{tmp_path / 's.json'}").code == 2
+    for text, why in (
+        ("", "line 1 is no JSON"),
+        ("[\n{,\n]", "line 2 is no JSON"),
+        ("\x00\ud800", "it is no JSON in UTF-8"),
+        ("{}", "it must be a list of rules"),
+        ('[{"when": "", "steps": []}, {"when": "("}]', "`when` of rule 2 is no regular expression"),
+        ('[{"when": "", "steps": [{"trouble": "X"}]}]', "rule 1 must have `when` and `steps`"),
+        ("[5]", "rule 1 must have"),
+    ):
+        (tmp_path / "s.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+        ran = say("hello", "--json", model=f"scripted:{tmp_path / 's.json'}")
+        assert (ran.code, why in ran.error["message"]) == (2, True), ran.err
+    assert "there is no such file" in say("hello", model="scripted:/nowhere").err
+    assert "the file cannot be read" in say("hello", model=f"scripted:{tmp_path}").err
 
 
 def test_without_a_terminal_a_message_is_needed(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:

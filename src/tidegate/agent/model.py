@@ -36,12 +36,19 @@ def open_model(name: str, base_url: str | None = None, key: str | None = None) -
         if base_url is not None:
             return ProviderModel(_compatible(name, base_url, key), says_when_done=True)
         return ProviderModel(models.infer_model(name))
-    except ImportError:
-        raise _bad("the library of this provider is not installed: pip install pydantic-ai-slim[PROVIDER]") from None
+    except ImportError as error:
+        named = re.search(r"pydantic-ai-slim(\[[a-z-]+\])", str(error))
+        what = f": pip install 'pydantic-ai-slim{named[1]}'" if named else ""
+        raise _bad(f"the library of this provider is not installed{what}") from None
     except UserError as error:
         missing = re.search(r"[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)", str(error))
-        hint = f"set {missing[0]}" if missing else "write provider:model, as in openai:gpt-5-mini, or set chat.base_url"
-        raise _bad(f"the model cannot be opened: {hint}") from None
+        raise _bad(f"the model cannot be opened: {f'set {missing[0]}' if missing else _unknown(name)}") from None
+
+
+def _unknown(name: str) -> str:
+    provider = re.match(r"([\w./-]{1,40}):.", name)
+    known = f"no provider is called {provider[1]}; " if provider else ""
+    return f"{known}write provider:model, as in openai:gpt-5-mini, or set chat.base_url"
 
 
 def _compatible(name: str, base_url: str, key: str | None) -> Provided:

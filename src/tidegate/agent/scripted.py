@@ -185,14 +185,33 @@ def read_script(path: Path) -> tuple[Rule, ...]:
     """
     try:
         rules = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(Rule(_pattern(rule["when"]), tuple(map(_read_step, rule["steps"]))) for rule in rules)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, re.error):
-        raise InvalidArgument("chat.model: the script cannot be read", argument="chat.model") from None
+    except FileNotFoundError:
+        raise _bad("there is no such file") from None
+    except OSError:
+        raise _bad("the file cannot be read") from None
+    except json.JSONDecodeError as error:
+        raise _bad(f"line {error.lineno} is no JSON") from None
+    except (ValueError, RecursionError):
+        raise _bad("it is no JSON in UTF-8") from None
+    if not isinstance(rules, list):
+        raise _bad("it must be a list of rules")
+    return tuple(_read_rule(number, rule) for number, rule in enumerate(rules, 1))
 
 
-def _pattern(text: str) -> str:
-    re.compile(text)
-    return text
+def _read_rule(number: int, rule: Any) -> Rule:
+    try:
+        re.compile(rule["when"])
+        return Rule(rule["when"], tuple(map(_read_step, rule["steps"])))
+    except re.error:
+        raise _bad(f"`when` of rule {number} is no regular expression") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise _bad(
+            f"rule {number} must have `when` and `steps`, each step `say`, `calls` or a known `trouble`"
+        ) from None
+
+
+def _bad(reason: str) -> InvalidArgument:
+    return InvalidArgument(f"chat.model: the script cannot be used: {reason}", argument="chat.model")
 
 
 def _read_step(step: Mapping[str, Any]) -> Step:

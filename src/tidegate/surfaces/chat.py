@@ -286,7 +286,12 @@ class Chat:
             view.say(line)
 
     def _raise(self, word: str, view: View) -> None:
-        self._agent.session.raise_taint(_level(word), reason="by the owner")
+        try:
+            self._agent.session.raise_taint(_level(word), reason="by the owner")
+        except Refused as refused:
+            if refused.details.get("rule") != "P4":
+                raise
+            raise Refused(f"{refused.message}; here, /ceiling LEVEL lifts it", **refused.details) from None
         view.say(self._standing())
 
     def _ceiling(self, word: str, view: View) -> None:
