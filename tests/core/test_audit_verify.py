@@ -373,6 +373,13 @@ def test_p9_a_save_while_the_key_is_not_set_breaks_no_chain(home: Path, other: b
         assert all(found.holds for found in store.owner(AGENT).verify())
 
 
+def test_nothing_follows_an_entry_that_was_changed(store: Store, home: Path) -> None:
+    spoil(home, "UPDATE audit SET detail = 'forged' WHERE sequence = 10")
+    with tidegate.open(home) as opened, pytest.raises(StorageError, match="run `tidegate doctor`"):
+        opened.session(AGENT).memory.save("k", "more")
+    assert [sequence for sequence, _ in problems(home)] == [10]
+
+
 def test_a_chain_that_is_keyed_while_no_key_is_set_is_named_as_that(home: Path) -> None:
     with_key(home, None)
     with tidegate.open(home) as store:

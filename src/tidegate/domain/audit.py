@@ -121,7 +121,7 @@ class Pen:
 
 
 def is_made_with(secret: bytes | None, entry: Entry) -> bool:
-    """Whether an entry's hash is the one that this key gives, or that none does."""
+    """Whether an entry's hash is the one that this key gives; None: the one that is made without a key."""
     found = _hash(entry.sequence, entry.event, entry.previous, secret)
     return hmac.compare_digest(entry.hash.encode(), found.encode())
 
@@ -129,9 +129,10 @@ def is_made_with(secret: bytes | None, entry: Entry) -> bool:
 def _require_same_key(last: Entry, secret: bytes | None) -> None:
     if is_made_with(secret, last) or (secret and is_made_with(None, last)):  # a key may be added, and never taken away
         return
+    # Nothing tells it from an entry that was changed.
     if secret:
-        raise StorageError("audit.key_file: this chain is kept with another key: set that one again")
-    raise StorageError("this chain is keyed, and audit.key_file is not set: set it again")
+        raise StorageError("audit.key_file: this chain is kept with another key: set that; or run `tidegate doctor`")
+    raise StorageError("this chain is keyed, and audit.key_file is not set: set it again; or run `tidegate doctor`")
 
 
 def _hash(sequence: int, event: Event, previous: str, secret: bytes | None) -> str:
