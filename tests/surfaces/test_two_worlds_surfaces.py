@@ -23,6 +23,7 @@ from tests.yardstick.worlds import World
 
 from tidegate.core.session import Session
 from tidegate.core.store import Store
+from tidegate.home import Chat as ChatSettings
 from tidegate.policy.levels import Level
 from tidegate.surfaces import chat, cli_memory, output, protocol_context
 
@@ -134,8 +135,8 @@ def test_a_greeting_that_counts_what_is_hidden_is_found(
 ) -> None:
     whole = chat.open_session
 
-    def greeting(store: Store, place: chat.Place) -> Session:
-        session = whole(store, place)
+    def greeting(store: Store, place: chat.Place, settings: ChatSettings) -> Session:
+        session = whole(store, place, settings)
         output.note(f"{hidden(session)} in all")
         return session
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from tests.conftest import Run
+
+from tidegate.errors import InvalidArgument
+from tidegate.surfaces import cli_cron
 
 ADD = ("cron", "add", "digest", "30 7 * * 1-5", "Sum up what is new.")
 
@@ -30,7 +34,7 @@ def test_a_job_that_is_added_says_when_it_runs_next(cli: Run) -> None:
     assert (made["ceiling"], made["channel"], made["time_limit_seconds"]) == ("RESTRICTED", None, None)
     shown = cli("cron", "list").out
     assert shown.startswith("PUBLIC        next 2")
-    assert shown.endswith("Z  30 7 * * 1-5 Europe/Berlin  digest\n")
+    assert re.search(r" 07:30:00\+0[12]:00  30 7 \* \* 1-5 Europe/Berlin  digest\n  Sum up what is new\.\n\Z", shown)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,7 @@ def test_the_owner_sees_all_levels_unless_they_say_less(cli: Run) -> None:
     cli(*ADD, "--level", "CONFIDENTIAL")
     listed = [json.loads(line) for line in cli("cron", "list", "--json").out.splitlines()]
     assert [job["classification"] for job in listed] == ["CONFIDENTIAL", "PUBLIC"]
-    assert len(cli("cron", "list", "--level", "INTERNAL").out.splitlines()) == 1
+    assert len(cli("cron", "list", "--level", "INTERNAL").out.splitlines()) == 2  # of one job
     assert cli("cron", "show", "digest", "--json").json["classification"] == "CONFIDENTIAL"
     assert cli("cron", "show", "digest", "--json", "--level", "PUBLIC").json["classification"] == "PUBLIC"
 
@@ -141,9 +145,23 @@ def test_an_event_of_the_same_id_is_queued_once(cli: Run) -> None:
     assert cli("cron", "run-now", "digest", "--event", "x", "--id", "7").out == "run 2 had this event\n"
 
 
+def test_the_list_shows_the_beginning_of_a_prompt_and_utc_where_a_zone_is_gone(
+    cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("cron", "add", "long", "@daily", "x" * 500, "--timezone", "Europe/Berlin")
+    assert cli("cron", "list").out.endswith(f"\n  {'x' * 100}…\n")
+
+    def gone(_: str) -> None:
+        raise InvalidArgument("timezone: is gone")
+
+    monkeypatch.setattr(cli_cron, "read_zone", gone)
+    assert ":00Z  @daily Europe/Berlin  long\n" in cli("cron", "list").out
+
+
 def test_w02_a_name_cannot_forge_a_line_on_the_terminal(cli: Run) -> None:
     cli("cron", "add", "a  \u2060 RESTRICTED next", "@daily", "x\n\x1b[31mRESTRICTED  forged")
-    assert len(cli("cron", "list").out.splitlines()) == 1
+    first, second = cli("cron", "list").out.splitlines()
+    assert (first[:6], second) == ("PUBLIC", "  x\\n\\x1b[31mRESTRICTED  forged")
     assert all(
         line.startswith(("PUBLIC", "  ")) for line in cli("cron", "show", "a  \u2060 RESTRICTED next").out.splitlines()
     )

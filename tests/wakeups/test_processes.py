@@ -323,7 +323,7 @@ def test_l16_a_job_that_reads_mail_by_a_foreign_server_leaves_its_level_with_it(
     ]
     assert [(run["state"], run["text"]) for run in low] == [("waiting", ""), ("risen", "")]
     told = process("cron", "history", "mail").out
-    assert "CONFIDENTIAL  done" in told
+    assert "CONFIDENTIAL  run 1    done" in told
     assert "  | In the mail: mail-canary" in told
     assert "pending to diary: held back" in told
     saved = process("get", "mail", "--level", "CONFIDENTIAL", "--json").json

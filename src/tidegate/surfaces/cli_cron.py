@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import click
 
 from tidegate.domain.age import read_age
 from tidegate.domain.moment import write_time
+from tidegate.domain.schedule import read_zone
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.policy.levels import Level
 from tidegate.surfaces.cli_common import LEVEL, Group, open_session, open_store, options, remark, show, standard_input
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tidegate.domain.job import Job, Run
 
 _NAME = "The job's name."
+_PROMPT_CHARS_MAX = 100
 _LOOKING = {"session": "What this session sees.", "level": "Up to this level. [default: all levels]"}
 
 
@@ -76,7 +78,8 @@ def list_() -> None:
     with _reading() as session:
         jobs = session.jobs.list()
     for job in jobs:
-        write(to_json(_shown(job)) if options().json else _line(job))
+        for line in [to_json(_shown(job))] if options().json else [_line(job), f"  {_begun(job.plan.prompt)}"]:
+            write(line)
     if not jobs:
         remark("no jobs")
 
@@ -198,7 +201,12 @@ def _shown(job: Job) -> dict[str, Any]:
 def _line(job: Job) -> str:
     # The name comes last, where nothing after it could be forged.
     schedule = f"{escape(job.plan.schedule)} {escape(job.plan.timezone)}"
-    return f"{job.level!s:<12}  next {_time(job.next_run_at)}  {schedule}  {escape(job.name)}"
+    return f"{job.level!s:<12}  next {_time(job.next_run_at, job.plan.timezone)}  {schedule}  {escape(job.name)}"
+
+
+def _begun(prompt: str) -> str:
+    """The beginning of a prompt, on one line."""
+    return escape(prompt if len(prompt) <= _PROMPT_CHARS_MAX else f"{prompt[:_PROMPT_CHARS_MAX]}…")
 
 
 def _whole(job: Job) -> Iterator[str]:
@@ -232,7 +240,7 @@ def _run(run: Run, level: Level) -> dict[str, Any]:
 def _told(run: Run, level: Level) -> Iterator[str]:
     times = f"due {_time(run.due_at)}, started {_time(run.started_at)}, ended {_time(run.ended_at)}"
     missed = f", {run.missed} missed" if run.missed else ""
-    yield f"{level!s:<12}  {run.state!s:<11}  {times}{missed}"
+    yield f"{level!s:<12}  run {run.number:<3}  {run.state!s:<11}  {times}{missed}"
     if run.reason:
         yield f"  {escape(run.reason)}"
     if run.channel is not None and run.text:
@@ -242,5 +250,10 @@ def _told(run: Run, level: Level) -> Iterator[str]:
         yield escape_lines(run.text, indent="  | ")
 
 
-def _time(at: datetime | None) -> str:
-    return "-" if at is None else at.strftime("%Y-%m-%d %H:%M:%SZ")
+def _time(at: datetime | None, zone: str = "UTC") -> str:
+    """A time as a clock of the zone shows it, with its distance from UTC."""
+    if at is None:
+        return "-"
+    with suppress(InvalidArgument):  # the zone may be gone with an update of the system
+        at = at.astimezone(read_zone(zone))
+    return at.isoformat(" ", "seconds").replace("+00:00", "Z")
