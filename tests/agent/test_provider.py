@@ -199,7 +199,8 @@ def test_malformed_arguments_go_back_to_the_provider_as_json(tmp_path: Path, hom
     with serving(tmp_path / "requests", str(tmp_path / "script.json")) as server:
         env = {"TIDEGATE_CHAT_MODEL": "m", "TIDEGATE_CHAT_BASE_URL": f"http://127.0.0.1:{server.port}/v1"}
         ran = process("--home", str(home), "chat", "--message", "go", "--json", env=env)
-        assert ran.json["tools"] == [{"tool": "unknown tool", "failed": True}]
+        why = "arguments: must be one JSON object; nothing was done"
+        assert ran.json["tools"] == [{"tool": "unknown tool", "failed": True, "refused": False, "reason": why}]
         (assistant,) = (each for each in json.loads(server.requests[-1])["messages"] if each["role"] == "assistant")
     function = assistant["tool_calls"][0]["function"]
     assert function["name"] == "bad_name_"
