@@ -36,7 +36,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
     [sdist] = folder.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11 has it since 3.11.4
+        archive.extractall(folder)
     unpacked = folder / sdist.name.removesuffix(".tar.gz")
     done(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=unpacked)
     return folder
