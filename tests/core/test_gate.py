@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 
 from tidegate import InvalidArgument, Level, Refused, Session, Store
 from tidegate.core import memory
-from tidegate.core.gate import Seat
+from tidegate.core.gate import Act, Answer, Seat
+from tidegate.core.records import Item
 from tidegate.core.trail import Wanted
+from tidegate.domain.memory import Saved
 from tidegate.storage.base import View, WritableView
 from tidegate.storage.inmemory import InMemoryProvider
 from tidegate.tools import TOOLS
@@ -79,6 +81,36 @@ class RacingSeat(Seat):
 
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, getattr(self, "seen", None) or value if name == "seen" else value)
+
+
+def overtaken(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """From now on the first save at PUBLIC is overtaken by an act on its session, as of another process."""
+    whole, acts = memory.save, [act]
+
+    def save(view: WritableView, by: Act, items: Sequence[Item]) -> Answer[list[Saved]]:
+        saved = whole(view, by, items)
+        if view.own.level is Level.PUBLIC and acts:
+            acts.pop()()
+        return saved
+
+    monkeypatch.setattr(memory, "save", save)
+
+
+def test_p4_a_write_that_a_raise_overtook_is_made_where_the_session_stands_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(InMemoryProvider(), toolset=TOOLS)
+    session = store.session(AGENT, "main")
+    overtaken(monkeypatch, lambda: store.sessions.raise_taint(session.id, Level.CONFIDENTIAL))
+    assert session.memory.save("k", "read in the mail").classification is Level.CONFIDENTIAL
+    assert store.session(AGENT).memory.get("k") is None
+
+
+def test_p7_a_write_that_a_reset_overtook_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(InMemoryProvider(), toolset=TOOLS)
+    session = store.session(AGENT, "main")
+    overtaken(monkeypatch, lambda: store.sessions.reset(session.id))
+    with pytest.raises(Refused, match="session ended"):
+        session.memory.save("k", "said before")
+    assert store.session(AGENT).memory.get("k") is None
 
 
 @pytest.mark.parametrize("call", READS.values(), ids=READS)

@@ -89,11 +89,11 @@ def _triggerfish(path: Path, agent: str | None) -> Read:
 
 def _some_of(source: Source, read: Iterator[Found | Unread]) -> Iterator[Found | Unread]:
     """What was read. Raises: InvalidArgument, with what was expected, when that was nothing at all."""
-    first = next(read, None)
-    _require(first is not None, _EXPECTED[source])
-    if first is not None:
-        yield first
-    yield from read
+    nothing = True
+    for each in read:
+        nothing = False
+        yield each
+    _require(not nothing, _EXPECTED[source])
 
 
 def _some(names: list[str]) -> str:
