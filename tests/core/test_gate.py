@@ -12,6 +12,7 @@ from tidegate.core import memory
 from tidegate.core.gate import Act, Answer, Seat
 from tidegate.core.records import Item
 from tidegate.core.trail import Wanted
+from tidegate.domain.audit import Action
 from tidegate.domain.memory import Saved
 from tidegate.storage.base import View, WritableView
 from tidegate.storage.inmemory import InMemoryProvider
@@ -139,3 +140,15 @@ def test_an_error_of_a_read_leaves_at_once_where_the_session_still_stands(monkey
     monkeypatch.setattr(memory, "get", get)
     with pytest.raises(InvalidArgument):
         session.memory.get("k")
+
+
+def test_p12_a_refusal_is_entered_with_a_name_of_ours_and_none_of_the_models() -> None:
+    store = Store(InMemoryProvider(), toolset=TOOLS)
+    session = store.session(AGENT, "main")
+    with pytest.raises(Refused, match="unknown tool"):
+        session.call_tool("the-secret", {})
+    session.end()
+    with pytest.raises(Refused, match="session ended"):
+        session.memory.get("k")
+    refused = store.owner(AGENT).trail(Wanted(actions=[Action.REFUSE]))
+    assert [line.entry.event.detail for line in refused] == ["unknown tool P17", "memory_get P7"]
