@@ -222,10 +222,14 @@ def test_what_is_required_is_asked_for_by_name(
 
 @pytest.mark.parametrize("name", TOOLS)
 @pytest.mark.parametrize("unknown", ["reason", "agent", "session", "user", "Key", "self", "work", ""])
-def test_unknown_arguments_are_refused_by_name(session: Session, name: str, unknown: str) -> None:
+def test_unknown_arguments_are_refused_by_place_and_told_which_are_known(
+    session: Session, name: str, unknown: str
+) -> None:
     required = dict.fromkeys(TOOLS[name].input_schema["required"], "x")
     error = refusal(session, name, **required, **{unknown: "y"})
-    assert (error.code, error.to_dict()["argument"]) == ("INVALID_ARGUMENT", unknown)
+    known = ", ".join(TOOLS[name].input_schema["properties"])
+    assert error.message == f"arguments: number {len(required) + 1} is not an argument here; known: {known}"
+    assert (error.code, error.to_dict()["argument"]) == ("INVALID_ARGUMENT", "arguments")
     assert call(session, "memory_list")["memories"] == []
 
 

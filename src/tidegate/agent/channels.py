@@ -56,32 +56,35 @@ class Outlet:
     def __init__(self, session: Session, channel: Channel) -> None:
         self._session = session
         self._channel = channel
-        self._released: list[str] = []
-        self.refusal: Refused | None = None
+        self._shown: list[Shown] = []
+        self._refusal: Refused | None = None
 
     @property
-    def released(self) -> str:
+    def text(self) -> str:
         """What was let through of the answer."""
-        return "".join(self._released)
+        return "".join(event.text for event in self._shown if isinstance(event, Said))
+
+    @property
+    def used(self) -> tuple[Used, ...]:
+        """The tool calls that were let through, in order."""
+        return tuple(event for event in self._shown if isinstance(event, Used))
 
     def show(self, event: Shown) -> None:
         """Show it, or hold it back and all that follows. Raises: Refused when the session has ended."""
-        if not self.is_open():
-            return
-        if isinstance(event, Said):
-            self._released.append(event.text)
-        self._channel.show(event)
+        if self.refusal() is None:
+            self._shown.append(event)
+            self._channel.show(event)
 
-    def is_open(self) -> bool:
-        """Whether the session may still be heard here. Raises: Refused when it has ended (P7)."""
-        if self.refusal is None:
+    def refusal(self) -> Refused | None:
+        """Why nothing more may be shown here; None while it may. Raises: Refused when the session has ended (P7)."""
+        if self._refusal is None:
             try:
                 self._session.check_output(self._channel.clearance, channel=self._channel.name)
             except Refused as refused:
                 if refused.details.get("rule") != "P14":
                     raise
-                self.refusal = refused
-        return self.refusal is None
+                self._refusal = refused
+        return self._refusal
 
 
 class Silent:

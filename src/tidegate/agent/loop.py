@@ -63,8 +63,8 @@ class Ended(StrEnum):
 class Outcome:
     """What came of something that was said.
 
-    answer: what was shown of the model's answer; nothing else of it is in here. reason: why it is not all of it, in
-    words for the reader. used: the tools, in order.
+    P14: it holds what the channel may be told when it is made, and nothing else. answer, used: what the channel was
+    shown of the answer and of the tools, in order. reason: why it is not all of the answer, in words for the reader.
     """
 
     answer: str
@@ -97,12 +97,15 @@ class Agent:
         Raises: InvalidArgument, LimitExceeded (text), Refused (ended), StorageError.
         """
         check_content(text, self.session.limits)
-        answering = _Answering(self, Outlet(self.session, channel))
+        outlet = Outlet(self.session, channel)
         try:
-            await answering.answer(Asked(text), origin)
+            await _Answering(self, outlet).answer(Asked(text), origin)
         except _Over as over:
-            return answering.outcome(over.ended, over.reason)
-        return answering.outcome(Ended.COMPLETE)
+            return _outcome(outlet, over.ended, over.reason)
+        except Exception:
+            if outlet.refusal() is None:  # P14: an error says something of what was read, too
+                raise
+        return _outcome(outlet, Ended.COMPLETE)
 
 
 class _Over(Exception):
@@ -112,6 +115,14 @@ class _Over(Exception):
         super().__init__(reason)
         self.ended = ended
         self.reason = reason
+
+
+def _outcome(outlet: Outlet, ended: Ended, reason: str = "") -> Outcome:
+    """What has come of an answer. Above the clearance, that it was held back: how it ended is the model's choice."""
+    refusal = outlet.refusal()
+    if refusal is not None:
+        ended, reason = Ended.HELD, refusal.message
+    return Outcome(outlet.text, ended, reason, outlet.used)
 
 
 class _Answering:
@@ -124,20 +135,13 @@ class _Answering:
         self._outlet = outlet
         self._asking = Asking(agent.model, self._bounds, check=self._check_telling, sleep=agent.sleep)
         self._kept: list[Kept] = []
-        self._used: list[Used] = []
         self._same = Counter[tuple[str, str]]()
         self._left_out = 0
         self._remembered = Origin.AGENT  # where the memories in the prompt came from
 
-    def outcome(self, ended: Ended, reason: str = "") -> Outcome:
-        """What has come of it. What was held back has priority: the reader must be told."""
-        if self._outlet.refusal is not None:
-            ended, reason = Ended.HELD, self._outlet.refusal.message
-        return Outcome(self._outlet.released, ended, reason, tuple(self._used))
-
     async def answer(self, asked: Asked, origin: Origin) -> None:
         """Ask, run what is called, ask again, until there is nothing more to run. Raises: _Over, and as `Agent`."""
-        if not self._outlet.is_open():
+        if self._outlet.refusal() is not None:
             raise _Over(Ended.HELD, "")  # before anything is done: nothing of it could be shown
         self._check_telling()
         await self._load()
@@ -221,9 +225,7 @@ class _Answering:
         await self._keep(Returned(call.id, call.name, done.text, done.failed), done.origin)
         # P12: a name that no tool has is a text of the model's own.
         tool = call.name if call.name in known else "unknown tool"
-        used = Used(tool, done.failed, done.refused, done.reason.removeprefix(f"{tool}: "))
-        self._used.append(used)
-        self._outlet.show(used)
+        self._outlet.show(Used(tool, done.failed, done.refused, done.reason.removeprefix(f"{tool}: ")))
 
     def _too_much(self, call: Call, place: int) -> Done | None:
         self._same[call.name, call.arguments] += 1

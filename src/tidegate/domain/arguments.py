@@ -1,4 +1,4 @@
-"""Checks of what a caller sent: each names the argument and says what to do."""
+"""Checks of what a caller sent: each names the argument and says what to do. None repeats what was sent (P12)."""
 
 from __future__ import annotations
 
@@ -108,14 +108,17 @@ def check_number(argument: str, value: object, *, default: int, most: int) -> in
     raise InvalidArgument(f"{argument}: must be a whole number from 1 to {most}", argument=argument)
 
 
-def check_names(arguments: Iterable[str], known: Sequence[str]) -> None:
-    """Nothing when every argument is known; the first that is not is refused by name."""
-    for name in arguments:
+def check_names(names: Iterable[object], known: Sequence[str], argument: str = "arguments") -> None:
+    """Nothing when every name is known; the first that is not is refused by its place.
+
+    P12: not by name, which is a text of the caller's own. An error goes further than the caller does.
+    """
+    for place, name in enumerate(names, 1):
         if name not in known:
-            # As it can be written anywhere: it may be no string at all, or hold half of a surrogate pair.
-            shown = str(name)[:64].encode("utf-8", "backslashreplace").decode()
-            known_ones = ", ".join(known)
-            raise InvalidArgument(f"{json.dumps(shown)} is not an argument here; known: {known_ones}", argument=shown)
+            known_ones = ", ".join(known) or "none"
+            raise InvalidArgument(
+                f"{argument}: number {place} is not an argument here; known: {known_ones}", argument=argument
+            )
 
 
 def require(arguments: Mapping[str, object], *names: str) -> None:

@@ -28,6 +28,7 @@ _NAMED = {
     "@monthly": "0 0 1 * *",
     "@yearly": "0 0 1 1 *",
 }
+_FIELD_NAMES = ("minute", "hour", "day-of-month", "month", "day-of-week")
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _OFFSET = re.compile(r"(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)\Z", re.ASCII)
@@ -176,7 +177,8 @@ def _fields(text: str, zone: tzinfo) -> str:
     try:
         first = next(CronSim(text, datetime(2000, 1, 1, tzinfo=zone)), None)
     except CronSimError as error:
-        raise _bad(f"cannot be read ({str(error).lower()}): it must be {SCHEDULE_FORM}") from None
+        named = next((name for name in _FIELD_NAMES if str(error) == f"Bad {name}"), "field")  # P12: never its own text
+        raise _bad(f"cannot be read (bad {named}): it must be {SCHEDULE_FORM}") from None
     if first is None:
         raise _bad("names no day that ever comes")
     return text

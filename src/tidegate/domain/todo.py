@@ -55,7 +55,7 @@ def _check(item: object, limits: Limits) -> Todo:
         return Todo(check_content(item.content, limits), State(item.state))
     if not isinstance(item, dict):
         raise InvalidArgument("todos: each must be an object with content and state", argument="todos")
-    check_names(item, ("content", "state"))
+    check_names(item, ("content", "state"), "todos")
     require(item, "content")
     state = item.get("state") or State.PENDING
     if state not in tuple(State):

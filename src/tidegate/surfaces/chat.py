@@ -184,13 +184,15 @@ class Chat:
         return 0 if outcome.ended is Ended.COMPLETE else 1
 
     def _result(self, outcome: Outcome) -> dict[str, Any]:
-        session = self._agent.session
+        session, clearance = self._agent.session, self._settings.chat.clearance
+        level = session.taint
         return {
             "answer": outcome.answer,
             "ended": str(outcome.ended),
             "reason": explained(outcome) or None,
             "session": session.name,
-            "level": str(session.taint),
+            # P14: above the clearance, how far it has risen is the model's choice.
+            "level": str(level) if level.can_flow_to(clearance) else None,
             "tools": [_used(used) for used in outcome.used],
         }
 
