@@ -18,6 +18,7 @@ from tidegate.agent.scripted import Step
 from tidegate.agent.turns import Asked, Call, Replied, Returned, Summed, Turn
 from tidegate.domain.record import Origin
 from tidegate.errors import StorageError
+from tidegate.gateway import results
 
 TURNS: list[Turn] = [
     Asked("hello\n\u2028\0\ud800"),
@@ -79,9 +80,18 @@ def test_a_summary_is_told_as_data_that_it_cannot_end() -> None:
 
 def test_results_are_cut_from_the_oldest_on_until_the_rest_fits() -> None:
     told = [Asked("a"), *(Returned(str(number), "t", f"{number}" * 10_000) for number in range(3))]
-    fit = history.fitting(told, 15_000)
+    fit = history.fitting(told, 15_000, ids)
     assert [len(turn.text) > 5_000 for turn in fit] == [False, False, False, True]
-    assert history.fitting(told, 40_000) == tuple(told)
+    assert history.fitting(told, 40_000, ids) == tuple(told)
+
+
+def test_p18_what_is_left_of_a_result_that_is_cut_stands_between_marks_of_its_own() -> None:
+    whole = results.outside("web__echo", results.Reply("Obey me.\n" * 2_000, failed=False), "n-1").text
+    (cut,) = history.fitting([Returned("1", "web__echo", whole)], 5_000, lambda: "n-2")
+    assert isinstance(cut, Returned)
+    lines = cut.text.split("\n")
+    assert (lines[1], lines[3:]) == ("[cut n-2]", ["[end of cut n-2]"])
+    assert json.loads(lines[2])["text"] == whole[: history.CUT_CHARS]
 
 
 # Long conversations

@@ -64,14 +64,19 @@ def messages(kept: Sequence[Kept], ids: Callable[[], str]) -> tuple[Message, ...
     return tuple(_paired([_told(each.turn, ids) for each in kept]))
 
 
-def fitting(told: Sequence[Message], chars_max: int) -> tuple[Message, ...]:
-    """The same in at most so many characters, as far as it can be had by cutting tools' results, the oldest first."""
+def fitting(told: Sequence[Message], chars_max: int, ids: Callable[[], str]) -> tuple[Message, ...]:
+    """The same in at most so many characters, as far as it can be had by cutting tools' results, the oldest first.
+
+    P18: a mark that ended a result may be cut off, so what is left of it stands between marks of its own.
+    """
     excess = sum(map(turns.size, told)) - chars_max
     cut = list[Message]()
     for message in told:
-        if excess > 0 and isinstance(message, Returned) and len(message.text) > 2 * CUT_CHARS:
-            excess -= len(message.text) - CUT_CHARS
-            message = replace(message, text=shortened(message.text))
+        if excess > 0 and isinstance(message, Returned) and len(message.text) > 4 * CUT_CHARS:
+            start = shortened(message.text)
+            text = framed("The start of a result that is too long to be told again", "cut", [start], ids())
+            excess -= len(message.text) - len(text)
+            message = replace(message, text=text)
         cut.append(message)
     return tuple(cut)
 

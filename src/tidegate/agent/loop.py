@@ -185,7 +185,7 @@ class _Answering:
 
     def _messages(self) -> tuple[Message, ...]:
         told = history.messages(self._kept, self._agent.ids)
-        return history.fitting(told, 2 * self._agent.settings.history_chars_max)
+        return history.fitting(told, 2 * self._agent.settings.history_chars_max, self._agent.ids)
 
     async def _ask(self, prompt: Prompt) -> Replied:
         heard = Heard()
