@@ -15,15 +15,18 @@ from typing import Any
 import pytest
 
 PROCESS_SECONDS_MAX = 60  # a bound on hanging, not a measurement
+LONG_SECONDS = 20 * 60
 # They run what other tests measure as well, thousands of times; measuring it again takes as long as running it.
 UNMEASURED = {"test_leaks.py", "test_small_scope.py", "test_stateful.py", "test_two_worlds.py"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long tests count nothing towards coverage."""
+    """The harness counts nothing towards coverage. What is marked `long` has more time."""
     for item in items:
         if item.path.name in UNMEASURED:
             item.add_marker("no_cover")
+        if item.path.name in UNMEASURED or item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import mcp_types as types
 import pytest
 from tests.conftest import Run
 from tests.gateway.conftest import hostile
@@ -21,6 +22,7 @@ from tidegate.config_servers import Server
 from tidegate.core.session import Session
 from tidegate.core.store import Store
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
+from tidegate.gateway import connections
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.limits import CALL_BYTES_MAX, CALL_MESSAGES_MAX, LINE_BYTES_MAX
 from tidegate.gateway.pins import Pins
@@ -225,7 +227,10 @@ def test_p4_the_taint_is_raised_before_the_first_byte_whatever_comes_of_the_call
     assert session.taint is CONFIDENTIAL
 
 
-def test_p14_tools_that_change_between_two_calls_are_blocked(running: Callable[..., None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["swaps", "swaps-after-a-long-ttl"])
+def test_p14_tools_that_change_between_two_calls_are_blocked(
+    running: Callable[..., None], tmp_path: Path, how: str
+) -> None:
     record = tmp_path / "record"
 
     async def act(gateway: Gateway) -> None:
@@ -235,9 +240,32 @@ def test_p14_tools_that_change_between_two_calls_are_blocked(running: Callable[.
         assert caught.value.details == {"rule": "P14"}
         assert [offer.definition.description for offer in gateway.tools()] == ["Says the same again."]
 
-    running(hostile("swaps", RECORD=str(record)), act)
+    running(hostile(how, RECORD=str(record)), act)
     assert "one" in record.read_text()
     assert CANARY not in record.read_text()
+
+
+def test_a_client_that_believes_a_ttl_would_call_the_changed_tool(
+    running: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The seeded fault: the library's client, which answers the pin check from its memory. The test above finds it.
+    record = tmp_path / "record"
+    wire_is_asked = connections._Session.list_tools
+    remembered: list[types.ListToolsResult] = []
+
+    async def believing(self: connections._Session, **options: Any) -> types.ListToolsResult:
+        if not remembered or not remembered[0].ttl_ms:
+            remembered[:] = [await wire_is_asked(self, **options)]
+        return remembered[0]
+
+    monkeypatch.setattr(connections._Session, "list_tools", believing)
+
+    async def act(gateway: Gateway) -> None:
+        for text in ("one", CANARY):
+            await gateway.call("hostile__echo", {"text": text})
+
+    running(hostile("swaps-after-a-long-ttl", RECORD=str(record)), act)
+    assert CANARY in record.read_text()
 
 
 def test_p14_a_tool_that_the_owner_has_not_seen_is_unknown_and_the_others_work(running: Callable[..., None]) -> None:

@@ -266,6 +266,6 @@ def test_without_a_script_the_configuration_names_the_interpreter(monkeypatch: p
 
 
 def test_without_the_library_it_says_in_one_line_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fastmcp", None)
+    monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(SystemExit, match=r"pip install 'tidegate\[server\]'"):
         demo.run()

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Mapping
 from importlib.metadata import version
 from typing import Any, Protocol, TypeVar
 
 import mcp_types as types
-from fastmcp import Client
-from fastmcp.client.transports import ClientTransport
 from mcp import ClientSession, MCPError
 from pydantic import ValidationError
 
@@ -28,7 +25,7 @@ from tidegate.gateway.results import Reply
 T = TypeVar("T")
 
 # P12: the libraries log what servers send, contents included.
-for _name in ("mcp", "client", "fastmcp.client"):
+for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 
@@ -56,23 +53,19 @@ class McpConnection:
     """A connection by MCP, to a process or a URL."""
 
     def __init__(self, server: Server, aside: Aside | None = None) -> None:
+        self._server = server
         self._seconds = server.timeout_seconds
         self._guard = Guard(aside)
-        open_wire = wire.to_url if server.url is not None else wire.to_process
-        self._client = Client(
-            _Transport(lambda: open_wire(server, self._guard)),
-            init_timeout=self._seconds,
-            log_handler=_drop,
-            progress_handler=_drop,
-            client_info=types.Implementation(name="tidegate", version=version("tidegate")),
-        )
+        self._opened: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
+        # The library wants a session to be left in the task that entered it; calls and the end come from any.
+        self._held = asyncio.ensure_future(self._hold())
 
     @classmethod
     async def open(cls, server: Server, check: Check, aside: Aside | None = None) -> McpConnection:
         """A connection on which both sides have introduced themselves. Raises: CutOffError, Refused."""
         connection = cls(server, aside)
         try:
-            await connection._during(check, connection._enter())
+            await connection._during(check, connection._introduce())
         except BaseException as error:
             await asyncio.shield(asyncio.ensure_future(connection.close()))
             if isinstance(error, MCPError):
@@ -90,26 +83,45 @@ class McpConnection:
     async def call(self, check: Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
         """What the server answers, an error of its own included. Raises: CutOffError, Refused."""
         try:
-            asked = self._client.session.call_tool(tool, dict(arguments), allow_input_required=True)
+            session = await self._opened
+            asked = session.call_tool(tool, dict(arguments), allow_input_required=True)
             return _reply(await self._during(check, asked))
         except MCPError as error:
             return Reply(error.error.message, failed=True)
 
     async def close(self) -> None:
         """End it, and the server if it was started for it. Sends nothing."""
-        close: Callable[[], Coroutine[Any, Any, object]] = self._client.close
-        with suppress(Exception):  # it is over, whatever it says
-            await close()
+        await _ended(self._held)
 
-    async def _enter(self) -> None:
-        enter: Callable[[], Coroutine[Any, Any, object]] = self._client.__aenter__
-        await enter()
+    async def _hold(self) -> None:
+        """Keep the wire and the session on it open until this is cancelled."""
+        open_wire = wire.to_process if self._server.url is None else wire.to_url
+        client = types.Implementation(name="tidegate", version=version("tidegate"))
+        try:
+            async with (
+                open_wire(self._server, self._guard) as (incoming, outgoing),
+                _Session(incoming, outgoing, client_info=client) as session,
+            ):
+                self._opened.set_result(session)
+                await asyncio.Event().wait()
+        except Exception as error:  # noqa: BLE001 - told to whoever waits for the session
+            if not self._opened.done():
+                self._opened.set_exception(error)
+
+    async def _introduce(self) -> None:
+        """Agree on a revision: the newest where the server knows it, else by the handshake."""
+        session = await self._opened
+        try:
+            await session.discover()
+        except (MCPError, ValidationError, RuntimeError):  # no such method, no such answer, no revision in common
+            await session.initialize()
 
     async def _list(self) -> Definitions:
         found: dict[str, Definition] = {}
         cursor: str | None = None
+        session = await self._opened
         for _ in range(PAGES_MAX):
-            page = await self._client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
             for tool in page.tools:
                 if tool.name in found or len(found) == TOOLS_MAX:
                     raise CutOffError(f"names a tool twice, or more than {TOOLS_MAX} tools")
@@ -144,27 +156,12 @@ class McpConnection:
             raise CutOffError("broke off") from None
 
 
-class _Transport(ClientTransport):
-    """Our wire under the client."""
-
-    def __init__(self, streams: Callable[[], AbstractAsyncContextManager[wire.Streams]]) -> None:
-        self._streams = streams
-
-    @asynccontextmanager
-    async def connect_session(self, **options: Any) -> AsyncIterator[ClientSession]:
-        options.pop("transport_options", None)
-        options["log_level"] = None  # nothing is wanted but answers
-        async with self._streams() as (incoming, outgoing), _Session(incoming, outgoing, **options) as session:
-            yield session
-
-
 class _Session(ClientSession):
+    """The library's session, and not its client: that one answers a list from memory for as long as a server's `ttlMs`
+    says, where the pin check must see the tools as they are (P14), and requests for input by itself."""
+
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
-        """Nothing: a schema of the server's choosing can take for ever, and what it promises decides nothing."""
-
-
-async def _drop(*_: object) -> None:
-    """P14: progress and log messages count as results; unsolicited ones are dropped."""
+        """Do nothing: a schema of the server's choosing can take for ever, and what it promises decides nothing."""
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.surfaces import output
 
 if TYPE_CHECKING:
-    from fastmcp import Client
+    from mcp import Client
 
 _BOLD, _GREEN, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[0m"
 
@@ -32,7 +32,7 @@ def run() -> int:
     Raises: SystemExit, with one line to show, when the extra is not installed.
     """
     try:
-        import fastmcp  # noqa: F401  only to see that it is there
+        import mcp  # noqa: F401  only to see that it is there
     except ModuleNotFoundError:
         sys.exit("tidegate demo: the MCP library is not installed: pip install 'tidegate[server]'")
     output.note("tidegate demo: starting a few server processes; this takes some seconds")
@@ -161,15 +161,14 @@ class Demo:
     @asynccontextmanager
     async def _conversation(self, title: str, session: str) -> AsyncIterator[Conversation]:
         """A client connected to a server process that lives as long as the conversation."""
-        from fastmcp import Client
-        from fastmcp.client.transports import StdioTransport
+        from mcp import Client, StdioServerParameters
 
         _head(title)
         words = _mcp(session)
         _command(words)
         command = ["-m", "tidegate", "--home", str(self._home), *words]
-        transport = StdioTransport(sys.executable, command, env=dict(os.environ), keep_alive=False)
-        async with Client(transport) as client:
+        server = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
+        async with Client(server) as client:
             yield Conversation(client)
 
     def _owner(self, *words: str) -> None:
@@ -183,7 +182,7 @@ class Demo:
 class Conversation:
     """What a model does in one conversation; the transcript shows each call and its answer."""
 
-    def __init__(self, client: Client[Any]) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
 
     async def save(self, key: str, content: str, **more: str) -> dict[str, Any]:
@@ -215,7 +214,7 @@ class Conversation:
 
     async def _call(self, shown: str, name: str, **arguments: str) -> dict[str, Any]:
         _say(f"  > {shown}")
-        result = await self._client.call_tool(name, arguments, raise_on_error=False)
+        result = await self._client.call_tool(name, arguments)
         if result.is_error or result.structured_content is None:
             raise UnlikeClaimed(f"{name} answers")
         return dict(result.structured_content)
