@@ -230,3 +230,22 @@ def test_the_work_for_a_long_line_grows_with_its_length_alone(line: str, monkeyp
 def test_a_block_that_is_too_long_for_markdown_is_shown_as_it_is() -> None:
     text = "**a** &#x202e; \u202e" + "x" * 20_000
     assert shown([text]) == f"**a** &#x202e; \\u202e{'x' * 20_000}\n"
+
+
+def test_a_joiner_that_the_next_character_decides_on_is_not_shown_as_an_escape_until_then() -> None:
+    terminal = Terminal(Level.RESTRICTED)
+    console = Console(file=io.StringIO(), width=80)
+    told = []
+    for piece in ("م", "\u200c", "م", "\u200d", "a"):
+        terminal.show(Said(piece))
+        with console.capture() as captured:
+            console.print(terminal._growing())
+        told.append(captured.get().strip())
+    assert told == ["م", "م", "م\u200cم", "م\u200cم", "م\u200cم\u200da"]
+
+
+@pytest.mark.parametrize("address", ["<http://e/%E2%80%AE>", "[a](http://e/&#8238;)", "[a](<http://e/\u202e>)"])
+def test_p18_an_address_is_shown_with_what_it_hides(address: str) -> None:
+    told = shown([address])
+    assert "\u202e" not in told
+    assert re.search(r"u202e|%E2%80%AE", told)
