@@ -249,6 +249,7 @@ def test_rendered_output_fetches_nothing_hides_no_address_and_obeys_no_control()
     assert "\x1b" not in shown
     assert "\x1b]8" not in raw  # no link that a click would follow
     assert "here (https://evil.example/2)" in shown
+    assert image[4:] in shown
     assert "\x07" not in shown
 
 

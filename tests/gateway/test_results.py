@@ -45,12 +45,16 @@ def test_an_error_is_marked_as_data_like_any_result() -> None:
 
 @pytest.mark.parametrize(
     "char",
-    ["\x00", "\x1b", "\r", "\x7f", "\x85", "\u200b", "\u202e", "\u2028", "\u2066", "\ufeff", "\ud800", "\U000e0041"],
+    ["\x00", "\x1b", "\x7f", "\x85", "\u200b", "\u202e", "\u2028", "\u2066", "\ufeff", "\ud800", "\U000e0041"],
 )
 def test_what_a_terminal_obeys_or_no_reader_sees_is_escaped(char: str) -> None:
     text = outside("t", Reply(f"a{char}b", failed=False), "n").text
     assert char not in text
     assert f"{ord(char):x}b" in text
+
+
+def test_a_carriage_return_that_ends_no_line_is_escaped() -> None:
+    assert "\na\\rb\n" in outside("t", Reply("a\rb", failed=False), "n").text
 
 
 def test_line_ends_of_either_kind_and_other_scripts_stay() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
-from tidegate.domain.unseen import UNSEEN
+from tidegate.domain import unseen
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """One line of a file that is read: the longest content, each byte of it escaped, and room to spare."""
@@ -23,7 +22,7 @@ def to_line(value: object) -> str:
 
 def escaped(text: str) -> str:
     """A JSON text, as exact as it was, in which nothing stands raw that a reader does not see, swallows or obeys."""
-    return UNSEEN.sub(_escape, text)
+    return unseen.escape(text, _escape)
 
 
 def read_object(text: str) -> dict[str, Any]:
@@ -46,9 +45,9 @@ def read_value(text: str) -> Any:
         raise NotJsonError("not JSON that can be read") from None
 
 
-def _escape(match: re.Match[str]) -> str:
+def _escape(char: str) -> str:
     """As JSON writes it: beyond the first 65,536 characters in two halves."""
-    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+    units = char.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 

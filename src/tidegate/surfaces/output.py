@@ -22,13 +22,12 @@ _PLAIN = re.compile(r"[\w.:/+-]+")
 
 def escape(text: str) -> str:
     """The text on one line: whatever a terminal would obey, or not show, stands as an escape."""
-    return unseen.escape(text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t"))
+    return unseen.escape(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def escape_lines(text: str, *, indent: str) -> str:
     """The text with its line ends and tabs, each line escaped and indented, so that none can pass for ours."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    return "\n".join(indent + "\t".join(map(escape, line.split("\t"))) for line in lines)
+    return indent + unseen.escape(text.replace("\r\n", "\n")).replace("\n", f"\n{indent}")
 
 
 def to_json(value: object) -> str:

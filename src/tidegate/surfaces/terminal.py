@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidegate.agent.channels import Said, Shown, Used, Waited
+from tidegate.domain import unseen
 from tidegate.policy.levels import Level
 from tidegate.surfaces import output
 
@@ -18,8 +20,15 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
     from rich.markdown import Markdown
+    from rich.text import Text
 
 _REFRESHES_PER_SECOND = 10
+_GROWING_CHARS_MAX = 2_000
+"""How much of an unfinished block is shown while it grows, so that a refresh costs the same however long it is."""
+_MARKDOWN_CHARS_MAX = 20_000
+"""A longer block is shown as plain text: what a parser makes of a hostile one could take too long."""
+_SPACE = " \t\r\n"
+"""What a blank line is made of. The other blanks of Unicode are text here, and shown."""
 
 
 class Plain:
@@ -30,6 +39,7 @@ class Plain:
     def __init__(self, clearance: Level | None, *, quiet: bool = False) -> None:
         self.clearance = clearance
         self._quiet = quiet
+        self._escaper = unseen.Escaper()
         self._last = "\n"
 
     def begin(self) -> None:
@@ -40,15 +50,14 @@ class Plain:
         if self._quiet:
             return
         if isinstance(event, Said):
-            text = output.escape_lines(event.text, indent="")
-            sys.stdout.write(text)
-            sys.stdout.flush()
-            self._last = text or self._last
+            self._write(self._escaper.feed(event.text))
         else:
+            self._write(self._escaper.end())
             output.note(described(event))
 
     def end(self) -> None:
         """A line end, if there is none."""
+        self._write(self._escaper.end())
         if not self._last.endswith("\n"):
             sys.stdout.write("\n")
 
@@ -59,6 +68,11 @@ class Plain:
     def ask(self, prompt: str) -> str:
         """Nobody is there."""
         raise EOFError
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._last = text or self._last
 
 
 class Terminal:
@@ -73,7 +87,8 @@ class Terminal:
         self.clearance = clearance
         self._console: Console = Console(highlight=False, markup=False, emoji=False)
         self._waiting = Spinner("dots", style="dim")
-        self._pending = ""
+        self._blocks = Blocks()
+        self._parted = False
         self._live: Live | None = None
 
     def begin(self) -> None:
@@ -87,19 +102,15 @@ class Terminal:
             self._console.print(described(event), style="dim")
             self._grow()
             return
-        self._pending += event.text
-        done, self._pending = split_blocks(self._pending)
-        if done:
-            self._stop()
-            self._console.print(markdown(done))
+        for block in self._blocks.feed(event.text):
+            self._print(block)
         self._grow()
 
     def end(self) -> None:
         """Show what is still pending."""
         self._stop()
-        if self._pending.strip():
-            self._console.print(markdown(self._pending))
-        self._pending = ""
+        self._print(self._blocks.rest())
+        self._parted = False
 
     def say(self, text: str) -> None:
         """Lines that are no part of an answer."""
@@ -125,7 +136,22 @@ class Terminal:
             self._live.start()
 
     def _growing(self) -> RenderableType:
-        return markdown(self._pending) if self._pending.strip() else self._waiting
+        tail = self._blocks.tail
+        if not tail.strip(_SPACE):
+            return self._waiting
+        return (markdown if len(tail) < _GROWING_CHARS_MAX else plain)(unseen.decided(tail))
+
+    def _print(self, block: str) -> None:
+        if not block.strip(_SPACE):
+            return
+        self._stop()
+        if self._parted:
+            self._console.print()
+        if len(block) > _MARKDOWN_CHARS_MAX:
+            self._console.print(plain(block), soft_wrap=True)
+        else:
+            self._console.print(markdown(block))
+        self._parted = True
 
     def _stop(self) -> None:
         if self._live is not None:
@@ -133,34 +159,79 @@ class Terminal:
             self._live = None
 
 
-def split_blocks(text: str) -> tuple[str, str]:
-    """Blocks of Markdown that are complete, and the rest: a blank line ends a block, but not within a fence."""
-    at, fence = 0, ""
-    for line in re.finditer(r"[^\n]*\n", text):
-        stripped = line[0].strip()
-        marks = re.match(r"(`{3,}|~{3,})", stripped)
-        if fence:
-            if stripped.startswith(fence) and not stripped.strip(fence[0]):
-                fence = ""
-        elif marks:
-            fence = marks[0]
-        elif not stripped:
-            at = line.end()
-    return text[:at], text[at:]
+class Blocks:
+    """Markdown that comes in pieces, as whole blocks: a blank line ends one, but not within a fence.
+
+    However it is cut into pieces, the blocks are the same, and each character is looked at once.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._line: list[str] = []
+        self._fence = ""
+        self.tail = ""
+        """The last characters of the block that is not yet whole."""
+
+    def feed(self, piece: str) -> Iterator[str]:
+        """Yield the blocks that are whole by now."""
+        *ends, rest = piece.split("\n")
+        for end in ends:
+            line = "".join((*self._line, end, "\n"))
+            self._line.clear()
+            self._lines.append(line)
+            self._lengthen(end + "\n")
+            if self._is_last(line):
+                yield self.rest()
+        self._line.append(rest)
+        self._lengthen(rest)
+
+    def rest(self) -> str:
+        """Return the block that is not yet whole, and begin another."""
+        block = "".join(self._lines + self._line)
+        self._lines.clear()
+        self._line.clear()
+        self._fence = self.tail = ""
+        return block
+
+    def _lengthen(self, text: str) -> None:
+        self.tail = (self.tail + text)[-_GROWING_CHARS_MAX:]
+
+    def _is_last(self, line: str) -> bool:
+        stripped = line.strip(_SPACE)
+        if self._fence:
+            if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]):
+                self._fence = ""
+        elif marks := re.match(r"`{3,}(?=[^`]*$)|~{3,}", stripped):
+            self._fence = marks[0]
+        return not stripped and not self._fence
 
 
 def markdown(text: str) -> Markdown:
-    """Markdown to print: addresses in full, HTML as text, controls as escapes."""
+    """Return Markdown to print: addresses in full, HTML and images as text, what no eye sees as escapes."""
     from rich.markdown import Markdown
 
+    # Before it is parsed, since the parser drops some blanks; and after, since it decodes entities.
     made = Markdown(output.escape_lines(text, indent=""), hyperlinks=False, code_theme="ansi_dark")
-    for token in made.parsed:
+    tokens = list(made.parsed)
+    for token in tokens:
         if token.type == "html_block":
             token.type = "code_block"
-        for child in token.children or ():
-            if child.type == "html_inline":
-                child.type = "text"
+        elif token.type == "html_inline":
+            token.type = "text"
+        elif token.type == "image":
+            token.type, token.tag, token.children = "text", "", None
+            token.content = f"{token.content} ({token.attrs['src']})".lstrip()
+        token.content, token.info = unseen.escape(token.content), unseen.escape(token.info)  # P18
+        token.attrs = {name: unseen.escape(str(value)) for name, value in token.attrs.items()}
+        tokens.extend(token.children or ())
     return made
+
+
+def plain(text: str) -> Text:
+    """Return the text as it is, what no eye sees as escapes."""
+    from rich.text import Text
+
+    return Text(output.escape_lines(text, indent=""))
 
 
 def described(event: Shown) -> str:
@@ -170,6 +241,6 @@ def described(event: Shown) -> str:
             what = f" ({'refused' if refused else 'failed'}: {output.escape(reason)})" if failed else ""
             return f"· {output.escape(tool)}{what}"
         case Waited(reason):
-            return f"· {reason}; trying again"
+            return f"· {output.escape(reason)}; trying again"
         case Said(text):
-            return text
+            return output.escape(text)
