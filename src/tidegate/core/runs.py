@@ -18,12 +18,14 @@ from tidegate.core.records import Item
 from tidegate.domain.catchup import following
 from tidegate.domain.job import (
     OPEN,
+    RISEN_MAX,
     UNDELIVERED,
     Job,
     Run,
     State,
     group_of,
     had,
+    has_risen,
     name_of,
     read_plan,
     read_run,
@@ -105,7 +107,10 @@ class SessionRuns:
         return self._gate.write(self._seat, "runs", partial(_close, ticket=ticket, closed=closed, again=again))
 
     def arrive(self, run: Run, below: Level) -> Ticket:
-        """A run that started at a lower level, as it goes on at this one. Raises: Refused, StorageError."""
+        """A run that started at a lower level, as it goes on at this one; stopped where too many do so already.
+
+        Raises: Refused, StorageError.
+        """
         return self._gate.write(self._seat, "runs", partial(_arrive, run=run, below=below))
 
     def note(self, ticket: Ticket, noted: Run) -> Ticket | None:
@@ -261,8 +266,13 @@ def _close(view: WritableView, act: Act, ticket: Ticket, closed: Run, again: boo
 
 
 def _arrive(view: WritableView, act: Act, run: Run, below: Level) -> Answer[Ticket]:
+    """P5: what is too much is counted and ended here, above; below, the run was over when it rose."""
     group = risen_group(run.group, below)
-    return Answer(put(view, act, replace(run, group=group, number=next_number(view.own, group))), ())
+    arrived = replace(run, group=group, number=next_number(view.own, group))
+    if sum(has_risen(each.run.group) for each in _opened(view.own)) >= RISEN_MAX:
+        reason = f"{RISEN_MAX} runs that started below go on at this level already"
+        arrived = replace(arrived, state=State.STOPPED, ended_at=act.at, reason=reason, event=None)
+    return Answer(put(view, act, arrived), ())
 
 
 def _untouched(view: WritableView, ticket: Ticket) -> bool:

@@ -21,6 +21,9 @@ JOBS_MAX = 64
 QUEUE_MAX = 64
 """Runs of one job that wait."""
 
+RISEN_MAX = 16
+"""Runs of one agent that go on at a level at once, having started below it."""
+
 TRIGGER = "trigger"
 """The group of the trigger's runs. Those of jobs have a slash in it."""
 
@@ -154,9 +157,14 @@ def risen_group(group: str, level: Level) -> str:
     return f"risen/{level}/{group}"
 
 
+def has_risen(group: str) -> bool:
+    """Whether the group is of runs that went on where they are, having started at a lower level."""
+    return group.startswith("risen/")
+
+
 def name_of(group: str) -> str:
     """The job's name; "" for the trigger, at whatever level it goes on."""
-    while group.startswith("risen/"):
+    while has_risen(group):
         group = group.split("/", 2)[2]
     return group[4:].replace("%2F", "/").replace("%25", "%") if group.startswith("job/") else ""
 
