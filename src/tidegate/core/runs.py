@@ -23,9 +23,11 @@ from tidegate.domain.job import (
     Job,
     Run,
     State,
+    event_tag,
     group_of,
     had,
     has_risen,
+    known_group,
     name_of,
     read_plan,
     read_run,
@@ -154,6 +156,30 @@ def begun_as(compartment: Reading, group: str) -> list[Record]:
     return sorted(found, key=lambda record: record.created_at)
 
 
+def of_event(compartment: Reading, group: str, event_id: str) -> Run | None:
+    """The run of a group that this event has had, or what is known of it; None when it never came."""
+    tag = event_tag(event_id)
+    found = [each.run for each in _opened(compartment, tag) if each.run.group in (group, known_group(group))]
+    by_group = {run.group: run for run in found}
+    known = by_group.get(group) or by_group.get(known_group(group))
+    return known and replace(known, group=group)
+
+
+def remember(view: WritableView, act: Act, run: Run) -> Run:
+    """The run of an event, under a number at which its id is remembered, also when the run is kept no more."""
+    group = known_group(run.group)
+    numbered = replace(run, number=max(run.number, next_number(view.own, group)))
+    put(view, act, replace(numbered, group=group, state=State.DONE, event=None))
+    return numbered
+
+
+def unlearn(view: WritableView, act: Act, run: Run) -> None:
+    """The event of a run that is not to be, if it had one, may come again."""
+    known = view.own.read(Kind.RUN, key_of(known_group(run.group), run.number))
+    if known is not None and known.live and run.event_id is not None and event_tag(run.event_id) in known.tags:
+        records.hide(view, act, known)
+
+
 def whole_record(compartment: Reading, record: Record) -> Record:
     """The run's record with its text."""
     return compartment.read(Kind.RUN, record.key) or record
@@ -236,6 +262,7 @@ def _take(view: WritableView, act: Act, ticket: Ticket, taken: Run, next_at: dat
 def _drop(view: WritableView, act: Act, ticket: Ticket) -> Answer[None]:
     if _untouched(view, ticket):
         records.hide(view, act, ticket.record)
+        unlearn(view, act, ticket.run)
     return Answer(None, ())
 
 
