@@ -126,11 +126,6 @@ class SessionRuns:
 # Looking, in one compartment
 
 
-def listed(compartment: Reading, group: str) -> list[Record]:
-    """The live runs of a group in order, without their texts."""
-    return list(_listed(compartment, group))
-
-
 def had_dues(compartment: Reading, group: str) -> frozenset[datetime]:
     """The due times that have had their run, as far as runs are kept."""
     return frozenset(due for record in _listed(compartment, group) for due in had(record.tags))
@@ -183,11 +178,6 @@ def unlearn(view: WritableView, act: Act, run: Run) -> None:
 def whole_record(compartment: Reading, record: Record) -> Record:
     """The run's record with its text."""
     return compartment.read(Kind.RUN, record.key) or record
-
-
-def whole(compartment: Reading, record: Record) -> Run:
-    """The run of a record that was listed."""
-    return read(whole_record(compartment, record))
 
 
 def read(record: Record) -> Run:
