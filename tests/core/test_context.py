@@ -13,7 +13,8 @@ from tidegate import Level, Refused
 from tidegate.core import context as core_context
 from tidegate.core.context import CONTEXT_TAGS, Context
 from tidegate.core.session import Session
-from tidegate.domain.record import Origin
+from tidegate.domain.record import Origin, Record
+from tidegate.storage.base import Reading
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 HOSTILE = [
@@ -131,6 +132,64 @@ def test_what_is_left_out_is_counted_up_to_a_bound(scene: Scene, monkeypatch: py
     context = scene.store.session(AGENT).context(chars_max=100)
     assert (context.included, context.left_out) == (0, 3)
     assert lines(context)[0]["left_out"] == "3 or more"
+
+
+class Counted:
+    """Counts the records that are read in pages, and the characters in them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, scene: Scene) -> None:
+        self.records = self.chars = 0
+        with scene.provider.view(AGENT, PUBLIC) as view:
+            kind = type(view.visible[0])
+        real = kind.page
+
+        def page(compartment: Reading, *args: Any, **more: Any) -> list[Record]:
+            found = real(compartment, *args, **more)  # type: ignore[arg-type]
+            self.records += len(found)
+            self.chars += sum(len(record.content) for record in found)
+            return found
+
+        monkeypatch.setattr(kind, "page", page)
+
+
+def test_a_block_is_never_larger_than_the_largest_whatever_is_asked_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_context, "CONTEXT_CHARS_LARGEST", 1_000)
+    for number in range(20):
+        scene.save(f"k{number:02}", "x" * 100, PUBLIC, "rule")
+    session = scene.store.session(AGENT)
+    largest, asked = session.context(chars_max=1_000), session.context(chars_max=1 << 40)
+    assert (asked.included, asked.left_out) == (largest.included, largest.left_out)
+    assert 0 < asked.included < 20
+
+
+def test_for_a_block_only_so_many_memories_are_read_also_where_all_are_shadowed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_context, "PAGES_MAX", 3)
+    monkeypatch.setattr(core_context, "PAGE", 2)
+    for number in range(20):
+        scene.save(f"k{number:02}", "low", PUBLIC, "rule")
+        scene.save(f"k{number:02}", "high", INTERNAL)
+    counted = Counted(monkeypatch, scene)
+    low = scene.store.session(AGENT).context()
+    assert (low.included, lines(low)[-1]["left_out"], counted.records) == (6, "0 or more", 6)
+    counted.records = 0
+    monkeypatch.setattr(core_context, "PAGES_MAX", 7)  # four of them for the tags at INTERNAL
+    high = scene.store.session(AGENT, level=INTERNAL).context()
+    assert (high.included, lines(high)[-1]["left_out"], counted.records) == (0, "0 or more", 6)
+
+
+def test_for_a_block_only_so_much_content_is_read(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_context, "READ_CHARS_MAX", 4_000)
+    monkeypatch.setattr(core_context, "PAGE", 2)
+    for number in range(20):
+        scene.save(f"k{number:02}", "x" * 1_000, PUBLIC, "rule")
+    counted = Counted(monkeypatch, scene)
+    context = scene.store.session(AGENT).context(chars_max=1_500)
+    assert (context.included, lines(context)[-1]["left_out"]) == (1, "4 or more")
+    assert counted.chars <= 6_000
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

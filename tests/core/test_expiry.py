@@ -9,10 +9,13 @@ import pytest
 from tests.core.transfer_scene import AGENT, NOW, Open, Scene
 
 import tidegate
+from tidegate.core import expiry as core_expiry
 from tidegate.core import upkeep
 from tidegate.core.trail import Wanted
+from tidegate.domain import rank
 from tidegate.domain.audit import Action
 from tidegate.domain.expiry import Expiry
+from tidegate.domain.record import Kind
 from tidegate.errors import NotFound
 from tidegate.policy.levels import Level
 from tidegate.storage.base import StorageProvider
@@ -162,6 +165,35 @@ def test_what_was_put_away_counts_in_no_statistics(scene: Scene) -> None:
     with scene.provider.view(AGENT, PUBLIC) as view:
         assert view.visible[0].statistics().documents == 1
         assert not view.visible[0].frequencies(["pears"]).get("pears")
+
+
+def test_a_search_passes_over_only_so_many_expired_memories_and_says_that_it_is_incomplete(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_expiry, "PASSED_MAX", 5)
+    scene.save("early", "apples apples apples")
+    for number in range(40):
+        scene.save(f"old-{number:02}", "apples pears", PUBLIC, "scratch")
+    scene.wait(8 * DAY)
+    monkeypatch.setattr(upkeep, "SWEEP_STEP", 0)
+    scene.save("new", "apples apples apples")
+    read, real = list[str](), core_expiry.Fading._lives
+
+    def lives(compartment: core_expiry.Fading, kind: Kind, key: str) -> bool:
+        read.append(key)
+        return real(compartment, kind, key)
+
+    monkeypatch.setattr(core_expiry.Fading, "_lives", lives)
+    for common in (False, True):  # as rare words, and as words that are looked for in the newest alone
+        if common:
+            monkeypatch.setattr(rank, "FREQUENCY_MAX", 10)
+        read.clear()
+        hits = scene.store.session(AGENT).memory.find("apples")
+        keys = {hit.key for hit in hits.hits}
+        assert keys, "what was found before counts"
+        assert keys <= {"early", "new"}
+        assert not hits.complete
+        assert len(read) <= 1 + 2 * 6
 
 
 def test_a_write_puts_away_only_so_many_and_the_next_goes_on(opening: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from tidegate.agent.scripted import Rule, ScriptedModel, Step
 from tidegate.core import jobs as core_jobs
 from tidegate.core import runs as core_runs
 from tidegate.core import tidying as core_tidying
-from tidegate.domain.job import back_off, group_of, name_of, read_plan, risen_group
+from tidegate.domain.job import back_off, began_at, group_of, name_of, read_plan, risen_group
+from tidegate.domain.message import key_of
 from tidegate.domain.record import Draft, Kind, Origin
 from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
@@ -248,6 +249,118 @@ def test_a10_events_that_come_during_a_run_are_run_in_order_and_copies_once(scen
     assert events == ["first", "two", "same", "three", "four"]
     assert scene.session().jobs.post("inbox", "same", event_id="s").state == "done"  # a copy that comes late
     assert scene.tick() == 0
+
+
+def test_a_tidied_run_leaves_the_id_of_its_event_so_that_a_late_copy_does_not_run_again(scene: Scene) -> None:
+    scene.add("inbox", schedule="* * * * *")
+    scene.session().jobs.post("inbox", "hello", event_id="4711")
+    for _ in range(60):
+        scene.clock.pass_(minutes=1)
+        scene.tick()
+    assert not any(run.event_id for run in scene.runs("inbox")), "the run itself is gone"
+    assert scene.session().jobs.post("inbox", "hello", event_id="4711").state == "done"
+    assert scene.states("inbox").count("waiting") == 1
+    other = scene.session().jobs.post("inbox", "hello", event_id="4712")
+    assert other.state == "waiting"
+    assert len({run.number for run in scene.runs("inbox")}) == len(scene.runs("inbox"))
+
+
+def test_ids_of_events_are_remembered_up_to_a_bound_and_the_newest_the_longest(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_tidying, "EVENTS_KEPT", 3)
+    monkeypatch.setattr(core_tidying, "RUNS_KEPT", 1)
+    scene.add("inbox")
+    for number in range(5):
+        scene.session().jobs.post("inbox", "hello", event_id=str(number))
+    scene.tick()
+    states = [str(scene.session().jobs.post("inbox", "hello", event_id=str(number)).state) for number in (4, 3, 2, 0)]
+    assert states == ["done", "done", "done", "waiting"]
+
+
+def test_an_id_is_remembered_for_the_job_it_came_to_and_at_its_level(scene: Scene) -> None:
+    for name, level in (("a", PUBLIC), ("b", PUBLIC), ("a", RESTRICTED)):
+        scene.add(name, level=level)
+        run = scene.session(level).jobs.post(name, "hello", event_id="4711")
+        assert (run.state, run.event) == ("waiting", "hello")
+    assert [scene.tick(level) for level in (PUBLIC, RESTRICTED)] == [2, 1]
+
+
+def test_an_event_whose_run_never_came_because_its_job_was_deleted_may_come_again(scene: Scene) -> None:
+    scene.add()
+    scene.session().jobs.post("job", "hello", event_id="ran")
+    scene.tick()
+    scene.session().jobs.post("job", "hello", event_id="waits")
+    scene.session().jobs.delete("job")
+    scene.add()
+    assert scene.session().jobs.post("job", "hello", event_id="waits").state == "waiting"
+    assert scene.session().jobs.post("job", "hello", event_id="ran").state == "done"
+
+
+def test_a_number_at_which_an_id_is_remembered_is_given_to_no_other_event(scene: Scene) -> None:
+    scene.add()
+    first = scene.session().jobs.post("job", "hello", event_id="first").number
+    scene.tick()
+    with scene.store._provider.archive(AGENT, PUBLIC) as archive, archive.transaction():
+        archive.bury(Kind.RUN, key_of("job/job", first), scene.clock.now)  # as when it was tidied
+    assert scene.session().jobs.post("job", "hello", event_id="second").number > first
+    assert scene.session().jobs.post("job", "hello", event_id="first").state == "done"
+
+
+# What a job leaves
+
+
+@pytest.mark.parametrize("level", [PUBLIC, RESTRICTED])
+def test_what_the_runs_of_a_removed_job_said_can_be_purged(scene: Scene, level: Level) -> None:
+    scene.set_run(channel=None)
+    for name in ("gone", "stays"):
+        scene.add(name)
+        scene.session().jobs.post(name, "the-canary", event_id="id-of-canary")
+    asked = scene.record(says("what-was-said"))
+    asked.on_ask = lambda _: scene.woken[-1].raise_taint(level)
+    assert scene.tick() == 2
+    scene.session().jobs.delete("gone")
+    owner = scene.store.owner(AGENT)
+    scene.clock.pass_(days=3)
+    owner.purge(timedelta(days=10))
+    assert scene.states("gone").count("done") == 1, "it is not so old"
+    foreseen = [(each.memories, each.versions) for each in owner.purge(timedelta(days=2), dry_run=True)]
+    assert scene.states("gone").count("done") == 1, "a dry run removes nothing"
+    assert [(each.memories, each.versions) for each in owner.purge(timedelta(days=2))] == foreseen
+    assert scene.runs("gone") == []
+    assert scene.states("stays").count("done") == 1
+    for each in Level:
+        with scene.store._provider.archive(AGENT, each) as archive:
+            kept = [record for record, _ in archive.every_version() if record.kind is Kind.RUN]
+        assert not any("gone" in record.key for record in kept)
+    assert all(verdict.holds for verdict in owner.verify())
+    scene.tick(level)
+    scene.add("gone")
+    assert scene.session().jobs.post("gone", "the-canary", event_id="id-of-canary").state == "waiting"
+
+
+def test_a_run_of_a_removed_job_that_is_under_way_is_not_purged(scene: Scene) -> None:
+    scene.add()
+    scene.session().jobs.post("job")
+    assert scene.worker()._next() is not None
+    scene.session().jobs.delete("job")
+    scene.store.owner(AGENT).purge(timedelta())
+    assert scene.states() == ["running"]
+
+
+def test_the_runs_of_the_trigger_are_no_removed_jobs(scene: Scene) -> None:
+    scene.set_trigger()
+    scene.session().jobs.post(None)
+    scene.tick()
+    scene.store.owner(AGENT).purge(timedelta())
+    assert "done" in scene.states(None)
+
+
+def test_p5_the_level_of_a_job_is_never_looked_for_above(scene: Scene) -> None:
+    assert began_at("risen/INTERNAL/risen/PUBLIC/job/a", RESTRICTED) is PUBLIC
+    assert began_at("job/a", INTERNAL) is INTERNAL
+    assert began_at("risen/RESTRICTED/job/a", INTERNAL) is INTERNAL
+    assert began_at("risen/NONE/job/a", INTERNAL) is INTERNAL
 
 
 def test_a_job_cannot_be_flooded_with_events(scene: Scene) -> None:

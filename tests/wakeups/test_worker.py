@@ -24,6 +24,7 @@ from tests.wakeups.scene import (
 from tidegate.agent.prompt import ModelError, Trouble
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
 from tidegate.agent.workshop import Failures
+from tidegate.core import runs as core_runs
 from tidegate.domain.record import Origin
 from tidegate.policy.levels import Level
 
@@ -620,6 +621,65 @@ def test_p5_below_its_worker_goes_on_at_once_though_what_has_risen_hangs(scene: 
     worker.finish()
     assert scene.states("a-rises", PUBLIC) == ["risen", "waiting"]
     assert [run.text for run in scene.runs("a-rises") if run.state == "done"] == ["up"]
+
+
+def test_p5_runs_that_rise_are_bounded_where_they_arrive_and_only_there(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_runs, "RISEN_MAX", 2)
+    told = list[str]()
+    names = [f"job-{number}" for number in range(4)]
+    for name in names:
+        scene.add(name)
+    asked = scene.record(Hanging())
+    asked.on_ask = lambda _: scene.woken[-1].raise_taint(RESTRICTED)
+    scene.clock.pass_(hours=1)
+    worker = scene.worker(failures=Failures(told.append))
+    assert worker.tick() == 4  # each as if there were no other
+    assert len(asked.asked) == 4
+    for execution in worker._running[2:]:
+        assert execution.over.wait(30)
+    worker.stop()
+    worker.finish()
+    for name in names:
+        below = scene.runs(name, PUBLIC)
+        assert [(run.state, run.text) for run in below] == [("risen", ""), ("waiting", "")]
+        assert "already" not in below[0].reason
+    above = [next(run for run in scene.runs(name) if run.group.startswith("risen/")) for name in names]
+    assert [str(run.state) for run in above] == ["interrupted", "interrupted", "stopped", "stopped"]
+    assert above[2].reason == "2 runs that started below go on at this level already"
+    assert [str(run.handing) for run in above] == ["pending"] * 4
+    assert any(f"at RESTRICTED: run 1 stopped: {above[2].reason}: job job-2" in line for line in told)
+    assert not any("at PUBLIC" in line for line in told)
+
+
+def test_where_a_run_that_rose_has_ended_there_is_room_for_the_next(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_runs, "RISEN_MAX", 1)
+    scene.add(schedule="* * * * *")
+    asked = scene.record(says("up"))
+    asked.on_ask = lambda _: scene.woken[-1].raise_taint(INTERNAL)
+    for _ in range(3):
+        scene.clock.pass_(minutes=1)
+        scene.tick()
+    assert scene.states(level=INTERNAL).count("done") == 3
+
+
+def test_a_run_that_was_stopped_where_it_arrived_is_not_written_down_at_every_level_above(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core_runs, "RISEN_MAX", 0)
+    scene.add()
+    scene.clock.pass_(hours=1)
+    execution = scene.worker()._next()
+    assert execution is not None
+    session = scene.session()
+    for level in (INTERNAL, RESTRICTED):
+        session.raise_taint(level)
+        execution._go_up(session)
+    assert scene.states(level=RESTRICTED) == scene.states(level=INTERNAL)
+    assert "stopped" in scene.states(level=INTERNAL)
 
 
 def test_l16_what_a_risen_run_saves_and_says_has_the_level_it_rose_to(scene: Scene) -> None:

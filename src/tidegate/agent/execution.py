@@ -19,7 +19,7 @@ from tidegate.agent.trigger import Errand, is_nothing
 from tidegate.agent.workshop import Workshop
 from tidegate.core.runs import Ticket
 from tidegate.core.session import Session
-from tidegate.domain.job import Handing, Run, State, cut
+from tidegate.domain.job import Handing, Run, State, cut, has_risen
 from tidegate.errors import TidegateError
 from tidegate.policy.levels import Level
 
@@ -118,6 +118,8 @@ class Execution:
             pause = min(beat, left)
             slept = await self._first(task, pause)
             self._go_up(session)
+            if not self._ticket.run.open:  # too many had risen before it
+                return State.MISSED
             if task.done():
                 return None
             if self._stop.is_set():
@@ -166,7 +168,7 @@ class Execution:
     def _go_up(self, session: Session) -> None:
         """Where the session has risen: down as risen below, and from here on it is a run of the level above."""
         level = session.taint
-        if level is self._level:
+        if level is self._level or not self._ticket.run.open:
             return
         run, at = self._ticket.run, self._rose_at or self._shop.clock()
         reason = "it read something above this level, and went on there"
@@ -174,8 +176,13 @@ class Execution:
         self._host = self._shop.host(self._host.agent, level)
         self._ticket = self._host.runs.arrive(run, self._level)
         self._level = level
+        if not self._ticket.run.open:
+            self._host.runs.note(self._ticket, handing(self._ticket.run, self._shop.clock()))
+            self._failed(self._ticket.run)
 
     def _conclude(self, task: asyncio.Task[Outcome], reason: State | None) -> None:
+        if not self._ticket.run.open:
+            return  # it ended when it arrived above
         match reason:
             case State.MISSED:
                 return  # somebody else has written down what became of it
@@ -205,8 +212,11 @@ class Execution:
         )
         closed = self._host.runs.close(self._ticket, run if again else handing(run, self._shop.clock()), again=again)
         if closed is not None and state is not State.DONE:
-            what = f"run {run.number} {state}: {reason}"
-            self._shop.failures.add(self._host.agent, self._level, run, what, for_good=not again)
+            self._failed(run, for_good=not again)
+
+    def _failed(self, run: Run, *, for_good: bool = True) -> None:
+        what = f"run {run.number} {run.state}: {run.reason}"
+        self._shop.failures.add(self._host.agent, self._level, run, what, for_good=for_good)
 
 
 def handing(run: Run, now: datetime) -> Run:
@@ -223,7 +233,7 @@ def may_try_again(shop: Workshop, ticket: Ticket) -> bool:
     What has risen does not: it would begin anew below, on the word of what was read above.
     """
     run = ticket.run
-    if not shop.settings.run.rerun_interrupted or run.attempt > 1 or run.group.startswith("risen/"):
+    if not shop.settings.run.rerun_interrupted or run.attempt > 1 or has_risen(run.group):
         return False
     return run.queued or shop.clock() - run.due_at <= shop.grace
 

@@ -18,15 +18,26 @@ CONTEXT_TAGS = ("rule", "preference", "persona", "project")
 
 CONTEXT_CHARS_MAX = 8_000
 
+CONTEXT_CHARS_LARGEST = 100_000
+"""The largest block there is, whatever is asked for."""
+
 LEFT_OUT_MAX = 1_000
-"""How many that do not fit are counted, so that a block takes no longer than that, however much is remembered."""
+"""How many that do not fit are counted."""
+
+READ_CHARS_MAX = 2_000_000
+"""How much content is read for a block."""
+
+PAGES_MAX = 80
+PAGE = 50
+"""How many pages of how many memories are read for a block, also where most are shadowed: enough for all that fits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """text: the block, "" when there is nothing. included, left_out: numbers of memories, each key counted once.
 
-    left_out: up to LEFT_OUT_MAX; then there may be more. origin: of the least trusted memory in the block (P18).
+    left_out: of those that were looked at, up to LEFT_OUT_MAX; the block says where there may be more.
+    origin: of the least trusted memory in the block (P18).
     """
 
     text: str
@@ -38,38 +49,38 @@ class Context:
 def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Context]:
     """Rules, preferences, persona and project memories visible to the session, as much as fits `chars_max`.
 
+    The work is bounded, however much is remembered and asked for: what was not looked at is said to be left out.
     Each key stands once, at its shadowed variant. What came from outside cannot forge the end of the block: a memory
     is one line of JSON, and the marks carry a fresh number (P18).
     """
-    chosen, lines, left_out, room = list[Record](), list[str](), 0, chars_max
-    for record in _tagged(view, chars_max):
-        line = _line(record)
-        if len(line) < room:
+    room = min(chars_max, CONTEXT_CHARS_LARGEST)
+    chosen, lines, left_out, unread, pages = list[Record](), list[str](), 0, READ_CHARS_MAX, iter(range(PAGES_MAX))
+    for record in _tagged(view, room, pages):
+        unread -= len(record.content)
+        if len(record.content) < room and len(line := _line(record)) < room:
             room -= len(line) + 1
             chosen.append(record)
             lines.append(line)
         else:
             left_out += 1
-        if left_out == LEFT_OUT_MAX:
+        if left_out == LEFT_OUT_MAX or unread < 0:
+            pages = iter(())
             break
-    if left_out:
-        lines.append(
-            json_line({"left_out": _counted(left_out), "hint": "use memory_list or memory_search to see them"})
-        )
+    complete = next(pages, None) is not None
+    if left_out or not complete:
+        counted = left_out if complete else f"{left_out} or more"
+        lines.append(json_line({"left_out": counted, "hint": "use memory_list or memory_search to see them"}))
     text = framed("Memories of earlier conversations", "memories", lines, ids()) if lines else ""
     origin = least_trusted(record.origin for record in chosen)
     return Answer(Context(text, len(chosen), left_out, origin), chosen)
 
 
-def _counted(left_out: int) -> int | str:
-    return left_out if left_out < LEFT_OUT_MAX else f"{LEFT_OUT_MAX} or more"
-
-
-def _tagged(view: View, chars_max: int) -> Iterator[Record]:
+def _tagged(view: View, chars_max: int, pages: Iterator[object]) -> Iterator[Record]:
     """From the session's own level downward, so that what is low cannot crowd out what is high; at each by tag."""
     seen: set[str] = set()
     for depth, tag in product(range(len(view.visible)), CONTEXT_TAGS):
-        for record in records.of_level(view, depth, Kind.MEMORY, tag=tag, batch=50, chars_max=chars_max):
+        found = records.of_level(view, depth, Kind.MEMORY, tag=tag, batch=PAGE, chars_max=chars_max, pages=pages)
+        for record in found:
             if record.key not in seen:
                 seen.add(record.key)
                 yield record

@@ -14,7 +14,10 @@ from tidegate.domain.expiry import Expiry
 from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.text import Columns
-from tidegate.storage.base import Candidate, Compartment, Reading
+from tidegate.storage.base import BudgetSpentError, Candidate, Compartment, Reading
+
+PASSED_MAX = 500
+"""Expired memories that one look into the index passes over: then it ends, and the search is said to be incomplete."""
 
 
 class Fading(Reading):
@@ -44,7 +47,7 @@ class Fading(Reading):
             after = batch[-1].key
 
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
-        return (each for each in self._inner.candidates(terms) if self._lives(Kind.MEMORY, each.key))
+        return self._living(self._inner.candidates(terms))
 
     def snapshot(self) -> AbstractContextManager[None]:
         return self._inner.snapshot()
@@ -53,7 +56,7 @@ class Fading(Reading):
         return self._inner.statistics()
 
     def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-        return (each for each in self._inner.newest(groups) if self._lives(Kind.MEMORY, each.key))
+        return self._living(self._inner.newest(groups))
 
     def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
         return self._inner.vocabulary(first, below, limit=limit)
@@ -69,6 +72,16 @@ class Fading(Reading):
 
     def last_entry(self) -> Entry | None:
         return self._inner.last_entry()
+
+    def _living(self, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+        passed = 0
+        for each in candidates:
+            if self._lives(Kind.MEMORY, each.key):
+                yield each
+            elif passed == PASSED_MAX:
+                raise BudgetSpentError
+            else:
+                passed += 1
 
     def _lives(self, kind: Kind, key: str) -> bool:
         record = self.read(kind, key, chars_max=0)

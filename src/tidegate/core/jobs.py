@@ -15,7 +15,7 @@ from tidegate.core.records import Item
 from tidegate.core.sessions import Sessions
 from tidegate.domain.arguments import check_content, check_key, check_number
 from tidegate.domain.catchup import following
-from tidegate.domain.job import JOBS_MAX, QUEUE_MAX, TRIGGER, Job, Plan, Run, group_of, is_event, read_plan, write_plan
+from tidegate.domain.job import JOBS_MAX, QUEUE_MAX, TRIGGER, Job, Plan, Run, group_of, read_plan, write_plan
 from tidegate.domain.limits import Limits
 from tidegate.domain.record import Kind, Origin, Record
 from tidegate.domain.schedule import read_schedule
@@ -135,6 +135,7 @@ def _delete(view: WritableView, act: Act, name: str) -> Answer[Job]:
     records.hide(view, act, record)
     for each in runs.waiting(view.own, group_of(name)):
         records.hide(view, act, each.record)
+        runs.unlearn(view, act, each.run)
     return Answer(replace(job, next_run_at=None), [record])
 
 
@@ -143,9 +144,9 @@ def _post(view: WritableView, act: Act, name: str | None, event: str | None, eve
     group = TRIGGER if name is None else group_of(name)
     waiting = [each for each in runs.waiting(view.own, group) if each.run.queued]
     if event_id is not None:
-        known = [each for each in runs.listed(view.own, group) if is_event(each.tags, event_id)]
-        if known:
-            return Answer(runs.whole(view.own, known[-1]), drawn_on)
+        known = runs.of_event(view.own, group, event_id)
+        if known is not None:
+            return Answer(known, drawn_on)
     else:
         for each in waiting:
             if (each.run.event, each.run.event_id) == (event, None):
@@ -155,6 +156,8 @@ def _post(view: WritableView, act: Act, name: str | None, event: str | None, eve
         raise LimitExceeded(limit, argument="event", limit=QUEUE_MAX, actual=QUEUE_MAX + 1)
     number = runs.next_number(view.own, group)
     run = Run(group=group, number=number, due_at=act.at, queued=True, event=event, event_id=event_id)
+    if event_id is not None:
+        run = runs.remember(view, act, run)
     runs.put(view, act, run)
     return Answer(run, drawn_on)
 

@@ -11,6 +11,7 @@ from tidegate.core.clearing import Clearing
 from tidegate.core.door import Door
 from tidegate.core.records import every
 from tidegate.core.removal import remove
+from tidegate.core.tidying import forget, orphaned, versions_of
 from tidegate.core.upkeep import sweep
 from tidegate.domain.message import session_of
 from tidegate.domain.record import Kind
@@ -31,6 +32,7 @@ def purge(
 
     With them go conversations that nobody can go on with: of sessions that ended, and of ephemeral ones, which end
     with their process, also by a kill. One that still runs forgets what it said so long ago.
+    And with them goes what ended runs have left of jobs that are no more.
     What the files still held of earlier changes is overwritten as well, also where nothing was left to remove.
     """
     for each in door.levels(level):
@@ -39,10 +41,13 @@ def purge(
         with door.archive(each) as archive:
             if not dry_run:
                 _sweep_all(door, archive, now)
-            dead = sorted({*archive.dead(before), *_expired(door, archive, min(before, now))})
-            memories = sum(_is_newest(archive, version) for version in dead)
+            buried = {*archive.dead(before), *_expired(door, archive, min(before, now))}
+            memories = sum(_is_newest(archive, version) for version in buried)
+            orphans = orphaned(door.provider, archive, before)
+            dead = sorted({*buried, *versions_of(archive, orphans)})
             left = _left_behind(door, archive, before)
             if not dry_run:
+                forget(archive, now, orphans)
                 _remove_all(door, archive, dead, progress)
                 _forget_all(door, archive, left)
         complete = dry_run or door.provider.compact(door.agent, each)

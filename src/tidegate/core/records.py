@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 
 from tidegate.core.gate import Act
 from tidegate.domain.audit import Action, Event, nonce_of, version_event
@@ -78,10 +78,21 @@ def merged(view: View, kind: Kind, *, tag: str | None, after: str, batch: int, c
 
 
 def of_level(
-    view: View, depth: int, kind: Kind, *, tag: str, batch: int, chars_max: int, after: str = ""
+    view: View,
+    depth: int,
+    kind: Kind,
+    *,
+    tag: str,
+    batch: int,
+    chars_max: int,
+    after: str = "",
+    pages: Iterator[object] | None = None,
 ) -> Iterator[Record]:
-    """Live records of one compartment of the view that carry a tag, in key order, without those that are shadowed."""
-    for records in _batches(view.visible[depth], kind, tag, after, batch, chars_max):
+    """Live records of one compartment of the view that carry a tag, in key order, without those that are shadowed.
+
+    pages: one is taken for each batch that is read; when there is none left, no more is read.
+    """
+    for records in _batches(view.visible[depth], kind, tag, after, batch, chars_max, pages):
         hidden = shadowed(view, depth, kind, [record.key for record in records])
         yield from (record for record in records if record.key not in hidden)
 
@@ -120,9 +131,15 @@ def _stream(
 
 
 def _batches(
-    compartment: Reading, kind: Kind, tag: str | None, after: str, batch: int, chars_max: int
+    compartment: Reading,
+    kind: Kind,
+    tag: str | None,
+    after: str,
+    batch: int,
+    chars_max: int,
+    pages: Iterator[object] | None = None,
 ) -> Iterator[list[Record]]:
-    while True:
+    for _ in pages or count():
         records = compartment.page(kind, after=after, tag=tag, limit=batch, chars_max=chars_max)
         yield records
         if len(records) < batch:

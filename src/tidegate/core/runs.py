@@ -18,12 +18,16 @@ from tidegate.core.records import Item
 from tidegate.domain.catchup import following
 from tidegate.domain.job import (
     OPEN,
+    RISEN_MAX,
     UNDELIVERED,
     Job,
     Run,
     State,
+    event_tag,
     group_of,
     had,
+    has_risen,
+    known_group,
     name_of,
     read_plan,
     read_run,
@@ -105,7 +109,10 @@ class SessionRuns:
         return self._gate.write(self._seat, "runs", partial(_close, ticket=ticket, closed=closed, again=again))
 
     def arrive(self, run: Run, below: Level) -> Ticket:
-        """A run that started at a lower level, as it goes on at this one. Raises: Refused, StorageError."""
+        """A run that started at a lower level, as it goes on at this one; stopped where too many do so already.
+
+        Raises: Refused, StorageError.
+        """
         return self._gate.write(self._seat, "runs", partial(_arrive, run=run, below=below))
 
     def note(self, ticket: Ticket, noted: Run) -> Ticket | None:
@@ -117,11 +124,6 @@ class SessionRuns:
 
 
 # Looking, in one compartment
-
-
-def listed(compartment: Reading, group: str) -> list[Record]:
-    """The live runs of a group in order, without their texts."""
-    return list(_listed(compartment, group))
 
 
 def had_dues(compartment: Reading, group: str) -> frozenset[datetime]:
@@ -149,14 +151,33 @@ def begun_as(compartment: Reading, group: str) -> list[Record]:
     return sorted(found, key=lambda record: record.created_at)
 
 
+def of_event(compartment: Reading, group: str, event_id: str) -> Run | None:
+    """The run of a group that this event has had, or what is known of it; None when it never came."""
+    tag = event_tag(event_id)
+    found = [each.run for each in _opened(compartment, tag) if each.run.group in (group, known_group(group))]
+    by_group = {run.group: run for run in found}
+    known = by_group.get(group) or by_group.get(known_group(group))
+    return known and replace(known, group=group)
+
+
+def remember(view: WritableView, act: Act, run: Run) -> Run:
+    """The run of an event, under a number at which its id is remembered, also when the run is kept no more."""
+    group = known_group(run.group)
+    numbered = replace(run, number=max(run.number, next_number(view.own, group)))
+    put(view, act, replace(numbered, group=group, state=State.DONE, event=None))
+    return numbered
+
+
+def unlearn(view: WritableView, act: Act, run: Run) -> None:
+    """The event of a run that is not to be, if it had one, may come again."""
+    known = view.own.read(Kind.RUN, key_of(known_group(run.group), run.number))
+    if known is not None and known.live and run.event_id is not None and event_tag(run.event_id) in known.tags:
+        records.hide(view, act, known)
+
+
 def whole_record(compartment: Reading, record: Record) -> Record:
     """The run's record with its text."""
     return compartment.read(Kind.RUN, record.key) or record
-
-
-def whole(compartment: Reading, record: Record) -> Run:
-    """The run of a record that was listed."""
-    return read(whole_record(compartment, record))
 
 
 def read(record: Record) -> Run:
@@ -231,6 +252,7 @@ def _take(view: WritableView, act: Act, ticket: Ticket, taken: Run, next_at: dat
 def _drop(view: WritableView, act: Act, ticket: Ticket) -> Answer[None]:
     if _untouched(view, ticket):
         records.hide(view, act, ticket.record)
+        unlearn(view, act, ticket.run)
     return Answer(None, ())
 
 
@@ -261,8 +283,13 @@ def _close(view: WritableView, act: Act, ticket: Ticket, closed: Run, again: boo
 
 
 def _arrive(view: WritableView, act: Act, run: Run, below: Level) -> Answer[Ticket]:
+    """P5: what is too much is counted and ended here, above; below, the run was over when it rose."""
     group = risen_group(run.group, below)
-    return Answer(put(view, act, replace(run, group=group, number=next_number(view.own, group))), ())
+    arrived = replace(run, group=group, number=next_number(view.own, group))
+    if sum(has_risen(each.run.group) for each in _opened(view.own)) >= RISEN_MAX:
+        reason = f"{RISEN_MAX} runs that started below go on at this level already"
+        arrived = replace(arrived, state=State.STOPPED, ended_at=act.at, reason=reason, event=None)
+    return Answer(put(view, act, arrived), ())
 
 
 def _untouched(view: WritableView, ticket: Ticket) -> bool:

@@ -97,15 +97,15 @@ def _ranked(view: View, query: Query) -> _Ranking:
     found: dict[tuple[str, int], _Ranked] = {}
     complete = all(compartment.index_whole() for compartment in view.visible)
     for depth in range(len(view.visible)):
+        newest = list[Candidate]()
         try:
             for each in _candidates(view, depth, probe):
                 found[each.key, depth] = _Ranked(each.key, depth, each.updated_at, scorer.score(each.match))
-            newest = list(_newest(view, depth, common))
+            for each in _newest(view, depth, common):
+                newest.append(each)
+                found.setdefault((each.key, depth), _Ranked(each.key, depth, each.updated_at, base=0.0))
         except BudgetSpentError:
             complete = False
-            continue
-        for each in newest:
-            found.setdefault((each.key, depth), _Ranked(each.key, depth, each.updated_at, base=0.0))
         complete = complete and len(newest) < rank.CANDIDATES_MAX  # else older ones were not looked at
     best = _reranked(view, query, rank.best_first(found.values()), probe, corpus)
     return _Ranking(query, probe, common, best, complete)
@@ -133,12 +133,26 @@ def _newest(view: View, depth: int, common: Sequence[Sequence[str]]) -> Iterator
 
 def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
     """The first candidates that nothing above shadows: shadow first, then limit (P5)."""
-    left = rank.CANDIDATES_MAX
-    while batch := list(islice(candidates, left)):
+    left, spent = rank.CANDIDATES_MAX, False
+    while left and not spent:
+        batch, spent = _batch(candidates, left)
         hidden = records.shadowed(view, depth, Kind.MEMORY, [each.key for each in batch])
         visible = [each for each in batch if each.key not in hidden]
         yield from visible
-        left -= len(visible)
+        left = left - len(visible) if batch else 0
+    if spent:
+        raise BudgetSpentError
+
+
+def _batch(candidates: Iterator[Candidate], most: int) -> tuple[list[Candidate], bool]:
+    """The next ones, and whether the bound on the work ended them: what was found before counts."""
+    batch: list[Candidate] = []
+    try:
+        for each in islice(candidates, most):
+            batch.append(each)
+    except BudgetSpentError:
+        return batch, True
+    return batch, False
 
 
 def _reranked(view: View, query: Query, best: list[_Ranked], probe: Sequence[str], corpus: _Corpus) -> list[_Ranked]:

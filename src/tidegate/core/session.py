@@ -241,8 +241,8 @@ class Session:
     def context(self, *, chars_max: int = CONTEXT_CHARS_MAX) -> Context:
         """What the session remembers, as a block for a prompt: rules, preferences, persona and projects, in that order.
 
-        chars_max: the budget of the memories in it. The block is data (P18): it goes into a user message, never into
-        the system prompt. Raises: Refused, StorageError.
+        chars_max: the budget of the memories in it, 100,000 at most. The block is data (P18): it goes into a user
+        message, never into the system prompt. Raises: Refused, StorageError.
         """
         return self._gate.read(self._seat, "context", partial(context, ids=self._ids, chars_max=chars_max))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from tidegate.core.records import every
 from tidegate.core.removal import remove
 from tidegate.domain.audit import OWNER
-from tidegate.domain.job import OPEN, UNDELIVERED
+from tidegate.domain.job import OPEN, UNDELIVERED, began_at, is_known_group, name_of
 from tidegate.domain.message import session_of
 from tidegate.domain.record import Kind, Record
 from tidegate.policy.levels import Level
@@ -16,6 +16,9 @@ from tidegate.storage.base import Archive, StorageProvider, VersionId
 
 RUNS_KEPT = 50
 """Of each job, besides what is open or not yet delivered."""
+
+EVENTS_KEPT = 1_000
+"""Ids of events, of each job: one that comes again late does not run again."""
 
 _BATCH = 200
 
@@ -55,5 +58,31 @@ def _old(archive: Archive) -> Iterator[str]:
     for record in _ended(archive):
         if UNDELIVERED not in record.tags:
             groups.setdefault(session_of(record.key), []).append(record.key)
-    for keys in groups.values():
-        yield from keys[:-RUNS_KEPT]
+    for group, keys in groups.items():
+        yield from keys[: -(EVENTS_KEPT if is_known_group(group) else RUNS_KEPT)]
+
+
+# What a job leaves that is no more
+
+
+def orphaned(provider: StorageProvider, archive: Archive, before: datetime) -> list[Record]:
+    """Runs that ended by then, and ids of events, of jobs that are no more. The trigger's are none of these."""
+    ended = [record for record in _ended(archive) if record.updated_at <= before and name_of(session_of(record.key))]
+    levels = {record.key: began_at(session_of(record.key), archive.level) for record in ended}
+    jobs = {level: _jobs(provider, archive.agent, level) for level in set(levels.values())}
+    return [record for record in ended if name_of(session_of(record.key)) not in jobs[levels[record.key]]]
+
+
+def forget(archive: Archive, now: datetime, orphans: Iterable[Record]) -> int:
+    """Really remove these runs, each with its entry; how many versions."""
+    return sum(_remove(archive, now, record, whole=True) for record in orphans)
+
+
+def versions_of(archive: Archive, orphans: Iterable[Record]) -> list[VersionId]:
+    """All versions of these runs."""
+    return [version for record in orphans for version in _doomed(archive, record.key, whole=True)]
+
+
+def _jobs(provider: StorageProvider, agent: str, level: Level) -> set[str]:
+    with provider.archive(agent, level) as archive:
+        return {record.key for record in every(archive, Kind.JOB, batch=_BATCH, chars_max=0)}

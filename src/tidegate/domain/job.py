@@ -21,6 +21,9 @@ JOBS_MAX = 64
 QUEUE_MAX = 64
 """Runs of one job that wait."""
 
+RISEN_MAX = 16
+"""Runs of one agent that go on at a level at once, having started below it."""
+
 TRIGGER = "trigger"
 """The group of the trigger's runs. Those of jobs have a slash in it."""
 
@@ -126,12 +129,12 @@ class Run:
         state = (OPEN,) if self.open else (UNDELIVERED,) if self.handing is Handing.PENDING else ()
         spent = not self.queued and self.state not in (State.WAITING, State.MISSED)
         had = (f"{_HAD}{write_time(self.due_at)}",) if spent else ()
-        named = () if self.event_id is None else (f"{_EVENT}{self.event_id}",)
+        named = () if self.event_id is None else (event_tag(self.event_id),)
         return tuple(sorted((*state, *had, *named)))
 
 
 OPEN, UNDELIVERED = "open", "undelivered"
-_HAD, _EVENT = "had:", "event:"
+_HAD, _EVENT, _KNOWN = "had:", "event:", "known/"
 
 
 def had(tags: Iterable[str]) -> Iterator[datetime]:
@@ -139,9 +142,9 @@ def had(tags: Iterable[str]) -> Iterator[datetime]:
     return (read_time(tag.removeprefix(_HAD)) for tag in tags if tag.startswith(_HAD))
 
 
-def is_event(tags: Iterable[str], event_id: str) -> bool:
-    """Whether the run's record is of this event."""
-    return f"{_EVENT}{event_id}" in tags
+def event_tag(event_id: str) -> str:
+    """The tag of the records of this event."""
+    return f"{_EVENT}{event_id}"
 
 
 def group_of(name: str) -> str:
@@ -154,11 +157,36 @@ def risen_group(group: str, level: Level) -> str:
     return f"risen/{level}/{group}"
 
 
+def known_group(group: str) -> str:
+    """The group in which the ids of a group's events are remembered, each under its run's number."""
+    return f"{_KNOWN}{group}"
+
+
+def is_known_group(group: str) -> bool:
+    """Whether in this group ids of events are remembered."""
+    return group.startswith(_KNOWN)
+
+
+def has_risen(group: str) -> bool:
+    """Whether the group is of runs that went on where they are, having started at a lower level."""
+    return group.startswith("risen/")
+
+
 def name_of(group: str) -> str:
     """The job's name; "" for the trigger, at whatever level it goes on."""
-    while group.startswith("risen/"):
+    group = group.removeprefix(_KNOWN)
+    while has_risen(group):
         group = group.split("/", 2)[2]
     return group[4:].replace("%2F", "/").replace("%25", "%") if group.startswith("job/") else ""
+
+
+def began_at(group: str, here: Level) -> Level:
+    """The level of the job whose runs are in this group at a level: where they started. P5: never one above."""
+    while has_risen(group):
+        _, label, group = group.split("/", 2)
+        level = read_label(label)
+        here = here if level is None else min(level, here)
+    return here
 
 
 def back_off(attempts: int) -> timedelta:
