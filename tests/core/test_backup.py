@@ -272,7 +272,7 @@ def test_nothing_is_restored_when_writing_fails_in_the_middle(pair: tuple[Scene,
 
     with pytest.raises(StorageError):
         empty.store.transfer(AGENT).restore_backup(path, progress=fail)
-    assert state(empty) == {level: ([], []) for level in Level}
+    assert empty.provider.agents() == []
     restore(empty, path)
     assert state(empty) == state(full)
 
@@ -552,7 +552,7 @@ def test_a_backup_that_changes_while_it_is_restored_is_not_restored(pair: tuple[
 
     with pytest.raises(InvalidArgument, match="changed while it was read; nothing was restored"):
         empty.store.transfer(AGENT).restore_backup(path, progress=change)
-    assert all(versions == [] for versions, _ in state(empty).values())
+    assert empty.provider.agents() == []
 
 
 # Keyed chains

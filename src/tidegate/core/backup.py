@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -76,7 +76,8 @@ class Backup:
             raise Refused("agent: holds what is in this backup already", rule="P10")
         if not dry_run:
             if unfinished:
-                self._restore_levels(path, summary.heads)
+                with self._nothing_left_behind():
+                    self._restore_levels(path, summary.heads)
             self._restore_sessions(missing)
         return BackedUp(agent=self._agent, **summary.counts())
 
@@ -156,6 +157,28 @@ class Backup:
                     control.end(session.id)
         except StorageError:
             raise StorageError("all is restored but the sessions; give the same command again") from None
+
+    @contextmanager
+    def _nothing_left_behind(self) -> Iterator[None]:
+        """When it fails, no agent is there that was not there before; unless a part was stored, which can go on."""
+        was_there = self._agent in self._provider.agents()
+        try:
+            yield
+        except BaseException:
+            if not was_there:
+                with suppress(StorageError):
+                    self._unmake()
+            raise
+
+    def _unmake(self) -> None:
+        """Alone with all four compartments, so that nobody's save is lost with them."""
+        with ExitStack() as together:
+            for level in Level:
+                archive = together.enter_context(self._provider.archive(self._agent, level))
+                together.enter_context(archive.transaction())
+                if archive.last_entry() is not None:
+                    return
+            self._provider.discard(self._agent)
 
     def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
         with self._provider.writable_view(self._agent, Level.PUBLIC):
