@@ -270,3 +270,47 @@ def test_a_restore_whose_sessions_cannot_be_written_says_so_and_goes_on(
 
 def _busy() -> None:
     raise StorageError("the store is busy; try again")
+
+
+def _fail(*_: object) -> None:
+    raise StorageError("the disk is full; nothing was changed")
+
+
+def test_p10_a_failed_restore_leaves_no_agent_behind_and_can_be_done_again(
+    pair: tuple[Scene, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty, path = pair
+    with monkeypatch.context() as patch:
+        patch.setattr("tidegate.core.backup.Backup._fill", _fail)
+        with pytest.raises(StorageError, match="disk is full"):
+            restore(empty, path)
+    assert empty.provider.agents() == []
+    restore(empty, path)
+    assert empty.content("k") == "x"
+
+
+def test_p10_an_agent_that_was_there_before_a_failed_restore_stays(
+    pair: tuple[Scene, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty, path = pair
+    with empty.provider.writable_view(AGENT, Level.PUBLIC):
+        pass
+    monkeypatch.setattr("tidegate.core.backup.Backup._fill", _fail)
+    with pytest.raises(StorageError, match="disk is full"):
+        restore(empty, path)
+    assert empty.provider.agents() == [AGENT]
+
+
+def test_p10_what_was_stored_before_a_restore_failed_is_not_removed(
+    pair: tuple[Scene, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty, path = pair
+
+    def partly(*_: object) -> None:
+        empty.save("mine", "y")
+        _fail()
+
+    monkeypatch.setattr("tidegate.core.backup.Backup._restore_levels", partly)
+    with pytest.raises(StorageError, match="disk is full"):
+        restore(empty, path)
+    assert empty.content("mine") == "y"

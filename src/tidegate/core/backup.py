@@ -165,8 +165,8 @@ class Backup:
         try:
             yield
         except BaseException:
-            if not was_there:
-                with suppress(StorageError):
+            with suppress(StorageError):
+                if not was_there and self._agent in self._provider.agents():
                     self._unmake()
             raise
 
