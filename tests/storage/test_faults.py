@@ -384,7 +384,7 @@ def test_p10_a_restore_on_a_full_disk_can_be_done_again(prepared: Path, tmp_path
         with faulty_files() as files, opened(home, prefix="y") as store:
             files.fail("write", number, "full", lasting=True)
             done = acknowledged(lambda store: store.transfer("assistant").restore_backup(backup) and None, store)
-            files.heal()
+        with opened(home, prefix="z") as store:
             if not done:
                 store.transfer("assistant").restore_backup(backup)
             assert all(verdict.holds for verdict in store.owner("assistant").verify())
