@@ -87,7 +87,7 @@ def refused(scene: Scene, path: Path, reason: str) -> None:
     assert scene.provider.control.sessions(AGENT) == []
 
 
-NO_LINE = r"line \d+ is not one of a backup"
+AT = r"line \d+: "
 
 
 @pytest.mark.parametrize(
@@ -97,26 +97,26 @@ NO_LINE = r"line \d+ is not one of a backup"
         ({"key": "a\x1b[31m"}, r"line \d+: key: must not contain control characters"),
         ({"key": "a\0"}, r"line \d+: key: must not contain NUL"),
         ({"key": "k" * 100_000}, r"line \d+: key: 100000 characters; the limit is 256"),
-        ({"key": "x\ud800"}, NO_LINE),
-        ({"content": "x\ud800"}, NO_LINE),
+        ({"key": "x\ud800"}, AT + "key: "),
+        ({"content": "x\ud800"}, AT + "content: "),
         ({"content": ""}, r"line \d+: content: must not be empty"),
         ({"content": "x" * (1024 * 1024 + 1)}, r"line \d+: content: 1048577 bytes"),
-        ({"tags": ("a", "a")}, NO_LINE),
-        ({"tags": ("b", "a")}, NO_LINE),
-        ({"tags": ("",)}, NO_LINE),
-        ({"tags": ("a\n",)}, NO_LINE),
+        ({"tags": ("a", "a")}, AT + "tags: "),
+        ({"tags": ("b", "a")}, AT + "tags: "),
+        ({"tags": ("",)}, AT + "tags: "),
+        ({"tags": ("a\n",)}, AT + "tags: "),
         ({"tags": ("a\nb",)}, r"line \d+: tags: must not contain control characters"),
         ({"tags": tuple(f"{number:03}" for number in range(65))}, r"line \d+: tags: 65 tags; the limit is 64"),
-        ({"version": 2**53}, NO_LINE),
-        ({"version": 2**70}, NO_LINE),
-        ({"kind": Kind.TODO, "content": "no JSON"}, NO_LINE),
-        ({"kind": Kind.TODO, "content": '[{"content":"x","state":"other"}]'}, NO_LINE),
-        ({"kind": Kind.JOB, "content": "no JSON"}, NO_LINE),
-        ({"kind": Kind.RUN, "key": RUN.key, "content": "no JSON"}, NO_LINE),
-        ({"kind": Kind.RUN, "key": "x", "content": write_run(RUN)}, NO_LINE),
-        ({"kind": Kind.MESSAGE, "key": "x"}, NO_LINE),
-        ({"kind": Kind.MESSAGE, "key": "s/00000000000x"}, NO_LINE),
-        ({"kind": Kind.MESSAGE, "key": "s-000000000001"}, NO_LINE),
+        ({"version": 2**53}, AT + "version: "),
+        ({"version": 2**70}, AT + "version: "),
+        ({"kind": Kind.TODO, "key": "todos", "content": "no JSON"}, AT + "content: "),
+        ({"kind": Kind.TODO, "key": "todos", "content": '[{"content":"x","state":"other"}]'}, AT + "content: "),
+        ({"kind": Kind.JOB, "content": "no JSON"}, AT + "content: "),
+        ({"kind": Kind.RUN, "key": RUN.key, "content": "no JSON"}, AT + "content: "),
+        ({"kind": Kind.RUN, "key": "x", "content": write_run(RUN)}, AT + "key: "),
+        ({"kind": Kind.MESSAGE, "key": "x"}, AT + "key: "),
+        ({"kind": Kind.MESSAGE, "key": "s/00000000000x"}, AT + "key: "),
+        ({"kind": Kind.MESSAGE, "key": "s-000000000001"}, AT + "key: "),
         ({"kind": Kind.MESSAGE, "key": f"{'s' * 2000}/000000000001"}, r"line \d+: key: 2013 characters"),
     ],
 )
@@ -125,13 +125,13 @@ def test_p17_what_could_not_have_been_saved_is_not_restored(scene: Scene, fields
 
 
 def test_p17_tags_that_are_no_list_are_refused(scene: Scene) -> None:
-    refused(scene, made(scene, of(tags=("a", "b")), tags="ab"), NO_LINE)
+    refused(scene, made(scene, of(tags=("a", "b")), tags="ab"), AT + "tags: must be a list")
 
 
 @pytest.mark.parametrize(
     "records",
     [
-        of(version=2**53 - 1, created_at=FIRST, updated_at=LAST),
+        of(version=2**52, created_at=FIRST, updated_at=LAST),
         of(tags=("a", "b"), key="k" * 256),
         of(kind=Kind.TODO, key="todos", content='[{"content":"x","state":"done"}]'),
         of(kind=Kind.JOB, key="digest", content=write_plan(PLAN)),
@@ -160,12 +160,12 @@ def test_what_can_have_been_saved_is_restored_and_can_be_backed_up(
         ([{"id": str(n), "name": str(n), "parent": str(n + 1)} for n in range(3000)], "a session in it hangs"),
         ([{}, {"name": "other"}], "a session stands in it twice"),
         ([{}, {"id": "other"}], "a session stands in it twice"),
-        ([{"id": ""}], r"line 2: session: must not be empty"),
+        ([{"id": ""}], r"line 2: id: must not be empty"),
         ([{"name": ""}], r"line 2: name: must not be empty"),
         ([{"name": "\x1b[31m"}], r"line 2: name: must not contain control characters"),
         ([{"name": "n" * 257}], r"line 2: name: 257 characters"),
         ([{"parent": "a\nb"}], r"line 2: parent: must not contain control characters"),
-        ([{"taint": "RESTRICTED", "ceiling": "PUBLIC"}], "line 2 is not one of a backup"),
+        ([{"taint": "RESTRICTED", "ceiling": "PUBLIC"}], "line 2: ceiling: is below the taint"),
     ],
 )
 def test_p15_p17_sessions_that_cannot_have_been_opened_are_refused(
@@ -270,3 +270,47 @@ def test_a_restore_whose_sessions_cannot_be_written_says_so_and_goes_on(
 
 def _busy() -> None:
     raise StorageError("the store is busy; try again")
+
+
+def _fail(*_: object) -> None:
+    raise StorageError("the disk is full; nothing was changed")
+
+
+def test_p10_a_failed_restore_leaves_no_agent_behind_and_can_be_done_again(
+    pair: tuple[Scene, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty, path = pair
+    with monkeypatch.context() as patch:
+        patch.setattr("tidegate.core.backup.Backup._fill", _fail)
+        with pytest.raises(StorageError, match="disk is full"):
+            restore(empty, path)
+    assert empty.provider.agents() == []
+    restore(empty, path)
+    assert empty.content("k") == "x"
+
+
+def test_p10_an_agent_that_was_there_before_a_failed_restore_stays(
+    pair: tuple[Scene, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty, path = pair
+    with empty.provider.writable_view(AGENT, Level.PUBLIC):
+        pass
+    monkeypatch.setattr("tidegate.core.backup.Backup._fill", _fail)
+    with pytest.raises(StorageError, match="disk is full"):
+        restore(empty, path)
+    assert empty.provider.agents() == [AGENT]
+
+
+def test_p10_what_was_stored_before_a_restore_failed_is_not_removed(
+    pair: tuple[Scene, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty, path = pair
+
+    def partly(*_: object) -> None:
+        empty.save("mine", "y")
+        _fail()
+
+    monkeypatch.setattr("tidegate.core.backup.Backup._restore_levels", partly)
+    with pytest.raises(StorageError, match="disk is full"):
+        restore(empty, path)
+    assert empty.content("mine") == "y"

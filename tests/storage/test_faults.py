@@ -373,3 +373,23 @@ def test_a_clock_of_another_zone_gives_the_same_times_and_a_chain_that_holds(hom
         assert found is not None
         assert (found.created_at, found.created_at.tzinfo) == (START, UTC)
     assert unsound(home) == []
+
+
+def test_p10_a_restore_on_a_full_disk_can_be_done_again(prepared: Path, tmp_path: Path) -> None:
+    backup, number = tmp_path / "backup", 0
+    with opened(copy(prepared, tmp_path / "full"), prefix="x") as store:
+        store.transfer("assistant").backup(backup)
+    while True:
+        home = tmp_path / f"home-{number}"
+        with faulty_files() as files, opened(home, prefix="y") as store:
+            files.fail("write", number, "full", lasting=True)
+            done = acknowledged(lambda store: store.transfer("assistant").restore_backup(backup) and None, store)
+        with opened(home, prefix="z") as store:
+            if not done:
+                store.transfer("assistant").restore_backup(backup)
+            assert all(verdict.holds for verdict in store.owner("assistant").verify())
+        assert unsound(home) == []
+        if not files.fired:
+            break
+        number += 1 if DEEP else 17
+    assert number > 10

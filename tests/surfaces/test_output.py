@@ -129,3 +129,13 @@ def test_a_memory_says_when_a_lower_one_is_newer() -> None:
     assert any(
         "PUBLIC memory under this key was saved later" in line for line in output.found(memory(newer_below="PUBLIC"))
     )
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_p18_a_line_that_nobody_escaped_is_still_one_line_that_a_terminal_does_not_obey(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output.write(f"channel {text}")
+    (line, rest) = capsys.readouterr().out.split("\n")
+    assert rest == ""
+    assert not obeys_or_hides(line)

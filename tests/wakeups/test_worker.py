@@ -21,10 +21,12 @@ from tests.wakeups.scene import (
     says,
 )
 
+from tidegate.agent.execution import Execution
 from tidegate.agent.prompt import ModelError, Trouble
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
 from tidegate.agent.workshop import Failures
 from tidegate.core import runs as core_runs
+from tidegate.core.runs import Ticket
 from tidegate.domain.record import Origin
 from tidegate.policy.levels import Level
 
@@ -739,3 +741,58 @@ def test_old_runs_are_really_removed_and_the_audit_chain_still_holds(scene: Scen
         kept = [record for record, _ in archive.every_version() if record.kind == "run"]
     assert len(kept) < 60
     assert all(verdict.holds for verdict in scene.store.owner(AGENT).verify())
+
+
+# What nobody foresaw
+
+
+def test_p17_a_run_that_nobody_can_handle_is_told_by_its_jobs_name_and_no_other_waits_for_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.add("bad")
+    scene.add("good")
+    scene.clock.pass_(hours=1)
+    told = list[str]()
+    worker = scene.worker(failures=Failures(told.append))
+    honest = worker._consider
+
+    def consider(ticket: Ticket) -> Execution | None:
+        if ticket.run.group == "job/bad":
+            raise ZeroDivisionError("secret-canary")
+        return honest(ticket)
+
+    monkeypatch.setattr(worker, "_consider", consider)
+    assert worker.tick() == 1
+    assert scene.states("good") == ["done", "waiting"]
+    assert told == [f"{AGENT} at PUBLIC: cannot run: unexpected failure (ZeroDivisionError): job bad"]
+
+
+def test_p17_a_worker_goes_on_after_what_nobody_foresaw(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker, ticks = scene.worker(), list[int]()
+
+    def tick() -> int:
+        ticks.append(len(ticks))
+        if len(ticks) == 2:
+            worker.stop()
+        raise ZeroDivisionError("secret-canary")
+
+    monkeypatch.setattr(worker, "tick", tick)
+    monkeypatch.setattr("tidegate.agent.worker.POLL_SECONDS", 0)
+    worker.work()
+    assert len(ticks) == 2
+    assert "unexpected failure (ZeroDivisionError)" in caplog.text
+    assert "secret-canary" not in caplog.text
+
+
+def test_p17_a_run_for_which_no_thread_can_be_had_is_told_and_holds_up_nothing(scene: Scene) -> None:
+    def spawn(_: object) -> None:
+        raise RuntimeError("secret-canary")
+
+    scene.add()
+    scene.clock.pass_(hours=1)
+    told = list[str]()
+    assert scene.tick(spawn=spawn, failures=Failures(told.append)) == 1
+    assert told == [f"{AGENT} at PUBLIC: a run could not begin (RuntimeError): job job"]
+    assert scene.states() == ["running", "waiting"]

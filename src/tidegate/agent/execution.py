@@ -51,8 +51,14 @@ class Execution:
         return self._ticket.record.key
 
     def start(self) -> None:
-        """Begin, on a thread of its own."""
-        self._shop.spawn(self.run)
+        """Begin, on a thread of its own. Where none can be had, its lease runs out, and it is down as interrupted."""
+        try:
+            self._shop.spawn(self.run)
+        except Exception as error:  # noqa: BLE001  as below
+            what = f"a run could not begin ({type(error).__name__})"
+            self._shop.failures.add(self._host.agent, self._level, self._ticket.run, what)
+            self.free.set()
+            self.over.set()
 
     def stop(self) -> None:
         """Ask it to end, soon: it will be down as interrupted."""

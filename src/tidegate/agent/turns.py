@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tidegate.domain.fields import check_types
+from tidegate.domain.jsonlines import read_value
 from tidegate.errors import StorageError
 
 
@@ -72,14 +74,21 @@ def write(turn: Turn) -> str:
 def read(text: str) -> Turn:
     """The turn that was stored. Raises: StorageError for what is none."""
     try:
-        fields: dict[str, Any] = json.loads(text)
+        fields: dict[str, Any] = read_value(text)
         kind = _KINDS[fields.pop("kind")]
-        if kind is Replied:
-            fields["calls"] = tuple(Call(**call) for call in fields["calls"])
+        calls = [fields.pop("calls")] if kind is Replied else []
+        check_types(fields, kind)
+        for each in calls:
+            fields["calls"] = tuple(_call(call) for call in each)
         make: Callable[..., Turn] = kind
         return make(**fields)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise StorageError("a message of this conversation cannot be read; run `tidegate doctor`") from None
+
+
+def _call(fields: dict[str, Any]) -> Call:
+    check_types(fields, Call)
+    return Call(**fields)
 
 
 def size(turn: Turn) -> int:

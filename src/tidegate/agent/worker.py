@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
 
 from tidegate.agent.delivery import ATTEMPTS_MAX, DeliveryError, Message
 from tidegate.agent.execution import Execution, handing, may_try_again
@@ -24,6 +26,7 @@ POLL_SECONDS = 5.0
 """How soon it is noticed what others have written into the store."""
 
 _TIDY_TICKS = 500
+_T = TypeVar("_T")
 
 
 class Worker:
@@ -49,6 +52,9 @@ class Worker:
                 pause = self.pause_seconds()
             except TidegateError as error:
                 _log.error("%s at %s: %s", self._agent, self._level, error.message)
+                pause = POLL_SECONDS
+            except Exception as error:  # noqa: BLE001  a level without its worker is a level of which nothing runs
+                _log.error("%s at %s: unexpected failure (%s)", self._agent, self._level, type(error).__name__)
                 pause = POLL_SECONDS
             self._stopping.wait(pause)
         self._settle_down()
@@ -116,13 +122,22 @@ class Worker:
     def _next(self) -> Execution | None:
         """What is to run now, taken."""
         for ticket in self._host.runs.open():
-            try:
-                execution = self._consider(ticket) if ticket.run.state is State.WAITING else None
-            except InvalidArgument as error:  # its time zone is gone, or the calendar: others must not wait for that
-                self._complain(ticket.run, error.message)
-                continue
+            waits = ticket.run.state is State.WAITING
+            execution = self._apart(ticket.run, partial(self._consider, ticket)) if waits else None
             if execution is not None:
                 return execution
+        return None
+
+    def _apart(self, run: Run, act: Callable[[], _T]) -> _T | None:
+        """What an act about one run gives. Whatever is wrong with that run, no other has to wait for it."""
+        try:
+            return act()
+        except InvalidArgument as error:  # its time zone is gone, or the calendar
+            self._complain(run, error.message)
+        except TidegateError:
+            raise
+        except Exception as error:  # noqa: BLE001  nothing of it leaves but its name (P12)
+            self._complain(run, f"unexpected failure ({type(error).__name__})")
         return None
 
     def _complain(self, run: Run, message: str) -> None:
@@ -227,7 +242,7 @@ class Worker:
                 if pulse is not None:
                     self._living.add(ticket.run.key)
             if now - since > self._shop.lease_seconds:
-                self._interrupt(ticket)
+                self._apart(ticket.run, partial(self._interrupt, ticket))
             else:
                 self._watched[ticket.run.key] = (ticket.pulse, since)
 
@@ -247,7 +262,7 @@ class Worker:
             at = ticket.run.next_attempt_at
             # One that is further away than any back-off was set by a clock that was ahead.
             if at is None or at <= now or at > now + back_off(ATTEMPTS_MAX) + timedelta(minutes=1):
-                self._attempt(ticket, now)
+                self._apart(ticket.run, partial(self._attempt, ticket, now))
 
     def _attempt(self, ticket: Ticket, now: datetime) -> None:
         """Written down before it is tried, so that of two processes one tries."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,13 +19,12 @@ from tidegate.domain.backup import DamagedBackupError, Part, Reader, Seal, Sessi
 from tidegate.domain.jsonlines import to_line
 from tidegate.domain.limits import Limits
 from tidegate.domain.record import Kind, Record
-from tidegate.domain.restorable import ANY_LENGTH
+from tidegate.domain.restorable import OWN, Bounds, bounds_of
 from tidegate.domain.text import analyse
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive, Reading, SessionRow
 
-_LINE_BYTES_MAX = 1 << 30  # the longest content that any limit allows, and room to spare
 _PACK_LEVEL = 6
 
 
@@ -67,7 +66,7 @@ class Backup:
         The sessions come last: so a restore that was cut off can be seen to be, and given again goes on.
         """
         sessions: list[Session] = []
-        summary = self._inspect(path, self._limits, sessions.append)
+        summary = self._inspect(path, self._bounds(path), sessions.append)
         if summary.agent != self._agent:
             raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
         with self._provider.view(self._agent, Level.RESTRICTED) as view:
@@ -77,7 +76,8 @@ class Backup:
             raise Refused("agent: holds what is in this backup already", rule="P10")
         if not dry_run:
             if unfinished:
-                self._restore_levels(path, summary.heads)
+                with self._nothing_left_behind():
+                    self._restore_levels(path, summary.heads)
             self._restore_sessions(missing)
         return BackedUp(agent=self._agent, **summary.counts())
 
@@ -105,15 +105,15 @@ class Backup:
 
     def _read_back(self, new: Path, counts: Mapping[str, int]) -> None:
         try:
-            read = self._inspect(new, ANY_LENGTH, lambda _: None).counts()
+            read = self._inspect(new, OWN, lambda _: None).counts()
         except InvalidArgument as damage:
             raise StorageError(f"{damage.message}; no backup was made; run `tidegate doctor`") from None
         if read != counts:
             raise StorageError("the backup does not hold what was written; none was made")
 
-    def _inspect(self, path: Path, limits: Limits, meet: Callable[[Session], object]) -> Summary:
+    def _inspect(self, path: Path, bounds: Bounds, meet: Callable[[Session], object]) -> Summary:
         """What a backup holds, once all of it is checked. meet: each of its sessions. Raises: InvalidArgument."""
-        reader = self._reader(path, limits)
+        reader = self._reader(path, bounds)
         parts = _Parts(_checked(reader), meet, self._progress)
         for level in parts.levels():
             verdict = verify(_Section(level, parts), self._provider.audit_secret, (), sealed=True)
@@ -127,8 +127,11 @@ class Backup:
         with gzip.GzipFile("", "wb", _PACK_LEVEL, file, mtime=0) as packed:
             yield _Writer(packed, self._provider.audit_secret)
 
-    def _reader(self, path: Path, limits: Limits) -> Reader:
-        return Reader(_unpacked(path), self._provider.audit_secret, limits)
+    def _bounds(self, path: Path) -> Bounds:
+        return bounds_of(self._limits, files.size(path))
+
+    def _reader(self, path: Path, bounds: Bounds) -> Reader:
+        return Reader(_unpacked(path, bounds.line_bytes_max), self._provider.audit_secret, bounds)
 
     def _is_missing(self, session: Session) -> bool:
         """Whether a session must still be restored. Raises: InvalidArgument when its id is another agent's (P6)."""
@@ -155,6 +158,28 @@ class Backup:
         except StorageError:
             raise StorageError("all is restored but the sessions; give the same command again") from None
 
+    @contextmanager
+    def _nothing_left_behind(self) -> Iterator[None]:
+        """When it fails, no agent is there that was not there before; unless a part was stored, which can go on."""
+        was_there = self._agent in self._provider.agents()
+        try:
+            yield
+        except BaseException:
+            with suppress(StorageError):
+                if not was_there and self._agent in self._provider.agents():
+                    self._unmake()
+            raise
+
+    def _unmake(self) -> None:
+        """Alone with all four compartments, so that nobody's save is lost with them."""
+        with ExitStack() as together:
+            for level in Level:
+                archive = together.enter_context(self._provider.archive(self._agent, level))
+                together.enter_context(archive.transaction())
+                if archive.last_entry() is not None:
+                    return
+            self._provider.discard(self._agent)
+
     def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
         with self._provider.writable_view(self._agent, Level.PUBLIC):
             pass  # makes the compartments, empty
@@ -168,7 +193,7 @@ class Backup:
             self._fill(path, targets, heads)
 
     def _fill(self, path: Path, targets: Mapping[Level, Archive], heads: Mapping[Level, Entry | None]) -> None:
-        reader, target = self._reader(path, self._limits), None
+        reader, target = self._reader(path, self._bounds(path)), None
         for number, part in enumerate(_checked(reader), 1):
             if isinstance(part, Level):
                 target = targets.get(part)
@@ -282,10 +307,13 @@ class _Writer:
         self(backup.end_line(counts, self._seal))
 
 
-def _unpacked(path: Path) -> Iterator[bytes]:
+def _unpacked(path: Path, line_bytes_max: int) -> Iterator[bytes]:
+    """Its lines, one at a time: a small file can unpack to anything (P17)."""
     with files.reading(path) as file, gzip.GzipFile("", "rb", fileobj=file) as unpacked:
         try:
-            while line := unpacked.readline(_LINE_BYTES_MAX):
+            while line := unpacked.readline(line_bytes_max + 1):
+                if len(line) > line_bytes_max:
+                    raise DamagedBackupError(f"a line of it is longer than {line_bytes_max} bytes")
                 yield line
         except EOFError:
             raise DamagedBackupError("it is cut short or damaged") from None

@@ -69,6 +69,12 @@ def head(path: Path, size: int) -> bytes:
         return file.read(size)
 
 
+def size(path: Path) -> int:
+    """How many bytes a file has. Raises: InvalidArgument."""
+    with reading(path) as file:
+        return os.fstat(file.fileno()).st_size
+
+
 def modified_at(path: Path) -> float:
     """When a file was last written, in seconds since 1970. Raises: InvalidArgument."""
     with reading(path) as file:

@@ -15,7 +15,18 @@ from tidegate.core.records import Item
 from tidegate.core.sessions import Sessions
 from tidegate.domain.arguments import check_content, check_key, check_number
 from tidegate.domain.catchup import following
-from tidegate.domain.job import JOBS_MAX, QUEUE_MAX, TRIGGER, Job, Plan, Run, group_of, read_plan, write_plan
+from tidegate.domain.job import (
+    JOBS_MAX,
+    QUEUE_MAX,
+    TIME_LIMIT_SECONDS_MAX,
+    TRIGGER,
+    Job,
+    Plan,
+    Run,
+    group_of,
+    read_plan,
+    write_plan,
+)
 from tidegate.domain.limits import Limits
 from tidegate.domain.record import Kind, Origin, Record
 from tidegate.domain.schedule import read_schedule
@@ -23,7 +34,6 @@ from tidegate.errors import InvalidArgument, LimitExceeded, NotFound
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Reading, View, WritableView
 
-TIME_LIMIT_SECONDS_MAX = 24 * 3600
 _BATCH = 100
 
 
@@ -64,7 +74,7 @@ class SessionJobs:
             prompt=check_content(prompt, self._limits, "prompt"),
             ceiling=self._sessions.check_scheduling(self._seat.id, ceiling, generation),
             generation=generation,
-            channel=channel,
+            channel=None if channel is None else check_key(channel, self._limits, "channel"),
             time_limit_seconds=time_limit_seconds and _time_limit(time_limit_seconds),
         )
         read_schedule(schedule, plan.timezone)

@@ -11,10 +11,8 @@ from tidegate.core.records import Item
 from tidegate.domain.limits import Limits
 from tidegate.domain.memory import Saved
 from tidegate.domain.record import Kind, Origin, Record
-from tidegate.domain.todo import Todo, check_todos, read_todos, write_todos
+from tidegate.domain.todo import KEY, Todo, check_todos, read_todos, write_todos
 from tidegate.storage.base import View, WritableView
-
-_KEY = "todos"
 
 
 class SessionTodos:
@@ -40,13 +38,13 @@ class SessionTodos:
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
         """
         checked = check_todos(todos, self._limits)
-        item = Item(Kind.TODO, _KEY, write_todos(checked), (), self._origin)
+        item = Item(Kind.TODO, KEY, write_todos(checked), (), self._origin)
         self._gate.write(self._seat, "todo_write", partial(_write, item=item))
         return checked
 
 
 def _read(view: View) -> Answer[tuple[tuple[Todo, ...], Origin | None]]:
-    found = records.variants(view.visible, Kind.TODO, _KEY)
+    found = records.variants(view.visible, Kind.TODO, KEY)
     return Answer((read_todos(found[0].content), found[0].origin) if found else ((), None), found)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 from tidegate.domain.anchor import Anchor
@@ -83,7 +84,8 @@ def verify(archive: Kept, secret: bytes | None, anchors: Sequence[Anchor], *, se
         walk.anchors.setdefault(anchor.sequence, set()).add(anchor.hash)
     with archive.snapshot():
         problem = walk.follow(archive.entries(after=_BEFORE_ALL))
-        problems = [problem] if problem else [*walk.unmet_anchors(), *_unexplained(archive, walk.told)]
+        rest = chain(walk.unmet_anchors(), _unexplained(archive, walk.told))
+        problems = [problem] if problem else list(islice(rest, PROBLEMS_MAX))  # no file can make it hold more
         if not sealed:
             problems[:0] = walk.unkeyed()
     return Verdict(

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tidegate.domain.arguments import check_key
-from tidegate.domain.audit import Action, Entry, Event
-from tidegate.domain.jsonlines import NotJsonError, read_object
+from tidegate.domain.arguments import check_agent
+from tidegate.domain.audit import OWNER, Action, Entry, Event
+from tidegate.domain.fields import Fields, unfit
+from tidegate.domain.jsonlines import NotJsonError, read_flat
 from tidegate.domain.limits import Limits
-from tidegate.domain.moment import NotATimeError, read_time, write_time
+from tidegate.domain.moment import write_time
 from tidegate.domain.record import Kind, Origin, Record
-from tidegate.domain.restorable import COUNT_MAX, check_parents, check_record
-from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
-from tidegate.policy.levels import Level, read_label
+from tidegate.domain.restorable import Bounds, check_name, check_parents, check_record
+from tidegate.errors import InvalidArgument, LimitExceeded
+from tidegate.policy.levels import Level
 
 FORMAT = "tidegate-backup"
 VERSION = 1
+
+_HASH, _HASH_OR_NONE = re.compile("[0-9a-f]{64}"), re.compile("([0-9a-f]{64})?")
+_ACTIONS = frozenset(Action) - {Action.UNKNOWN}
+_DETAIL = Limits(key_chars_max=4096)
 
 
 class DamagedBackupError(Exception):
@@ -125,15 +131,15 @@ class Seal:
 
 class Reader:
     """Reads the lines of a backup, and believes none of them: form, order, counts and digest are checked here, and that
-    each part is one that can have been stored. limits: of memories and names.
+    each part is one that can have been stored.
 
     Iterate to the end: only then is the last of it checked. That the chains hold, and tell of the versions, is for
     `verify` to say, since whoever changes the file can make a digest without a key anew. Raises: DamagedBackupError.
     """
 
-    def __init__(self, lines: Iterable[bytes], secret: bytes | None, limits: Limits) -> None:
+    def __init__(self, lines: Iterable[bytes], secret: bytes | None, bounds: Bounds) -> None:
         self.summary = Summary()
-        self._limits = limits
+        self._bounds = bounds
         self._parents: dict[str, str | None] = {}
         self._names: set[str] = set()
         self._lines = lines
@@ -147,40 +153,43 @@ class Reader:
             if ended:
                 raise DamagedBackupError("something follows its end")
             try:
-                value = read_object(line.decode())
+                value = Fields("line", read_flat(line.decode(), self._bounds.marks_max))
                 part = self._part(number, value)
             except (InvalidArgument, LimitExceeded) as error:
                 raise DamagedBackupError(f"line {number}: {error.message}") from None
-            except (NotJsonError, NotATimeError, UnicodeError, KeyError, TypeError, ValueError, StorageError):
+            except (NotJsonError, UnicodeError):
                 raise DamagedBackupError(f"line {number} is not one of a backup") from None
-            ended = "end" in value
+            ended = value.has("end")
             self._seal.update(line)
             if part is not None:
                 yield part
         if not ended:
             raise DamagedBackupError("its end is missing")
 
-    def _part(self, number: int, value: dict[str, Any]) -> Part | None:
-        if number == 1 or "end" in value:
+    def _part(self, number: int, value: Fields) -> Part | None:
+        if number == 1 or value.has("end"):
             (self._begin if number == 1 else self._end)(value)
             return None
-        if "level" in value:
-            return self._enter(_level(value["level"]))
-        if "session" in value and self._level is None:
-            return self._session(value["session"])
+        if value.has("level"):
+            return self._enter(value.level("level"))
+        if value.has("session") and self._level is None:
+            return self._session(value.within("session"))
         if self._level is None:
             raise DamagedBackupError("its levels are not in order")
-        return self._entry(value["entry"]) if "entry" in value else self._version(value, self._level)
+        return self._entry(value.within("entry")) if value.has("entry") else self._version(value, self._level)
 
-    def _begin(self, value: Mapping[str, Any]) -> None:
-        if value.get("format") != FORMAT:
+    def _begin(self, value: Fields) -> None:
+        if not value.has("format") or value.value("format") != FORMAT:
             raise DamagedBackupError("it is not a backup")
-        if value.get("version") != VERSION:
+        if value.value("version") != VERSION:
             raise DamagedBackupError("it was written by a newer version of Tidegate")
-        self.summary.agent = _text(value["agent"])
+        value.time("created_at")
+        self.summary.agent = check_agent(value.value("agent"))
 
-    def _session(self, fields: Mapping[str, Any]) -> Session:
-        session = _session(fields, self._limits)
+    def _session(self, fields: Fields) -> Session:
+        session = _session(fields, self._bounds.limits)
+        if self.summary.sessions >= self._bounds.sessions_max:
+            raise DamagedBackupError("it holds more sessions than a file of its size can")
         if session.id in self._parents or session.name in self._names:
             raise DamagedBackupError("a session stands in it twice")
         self._parents[session.id] = session.parent
@@ -203,30 +212,31 @@ class Reader:
         except ValueError:
             raise DamagedBackupError("a session in it hangs from itself, or too deep") from None
 
-    def _entry(self, fields: Mapping[str, Any]) -> Entry:
+    def _entry(self, fields: Fields) -> Entry:
         level = self._level
         if self._last is not None or level is None:
             raise DamagedBackupError(f"the entries of {level} are not in order")
-        entry = _entry(fields)
+        entry = _entry(fields, self._bounds.number_max)
         self.summary.heads[level] = entry
         self.summary.entries += 1
         return entry
 
-    def _version(self, value: Mapping[str, Any], level: Level) -> Version:
-        version = Version(_record(value["record"], self.summary.agent, level), value["newest"] is True)
-        check_record(version.record, self._limits)
+    def _version(self, value: Fields, level: Level) -> Version:
+        record = _record(value.within("record"), self.summary.agent, level, self._bounds.number_max)
+        version = Version(record, value.flag("newest"))
+        check_record(record, self._bounds)
         if self._last is not None and not _follows(version, self._last):
             raise DamagedBackupError(f"the records of {level} are not in order")
         self._last = version
         self.summary.versions += 1
         return version
 
-    def _end(self, value: Mapping[str, Any]) -> None:
-        if len(self.summary.heads) != len(Level) or value["end"] != self.summary.counts():
+    def _end(self, value: Fields) -> None:
+        if len(self.summary.heads) != len(Level) or value.value("end") != self.summary.counts():
             raise DamagedBackupError("something of it is missing")
-        if value["keyed"] is not self._seal.keyed:
+        if value.value("keyed") is not self._seal.keyed:
             raise DamagedBackupError("it was made under another audit key, or under none")
-        if not hmac.compare_digest(_text(value["seal"]).encode(), self._seal.hexdigest().encode()):
+        if not hmac.compare_digest(value.text("seal").encode(), self._seal.hexdigest().encode()):
             raise DamagedBackupError("it was changed, or made under another audit key")
 
 
@@ -238,65 +248,45 @@ def _follows(version: Version, last: Version) -> bool:
     return key > last_key or (key == last_key and number > last_number and not last.newest)
 
 
-def _session(fields: Mapping[str, Any], limits: Limits) -> Session:
-    parent, taint, ceiling = fields["parent"], _level(fields["taint"]), _level(fields["ceiling"])
+def _session(fields: Fields, limits: Limits) -> Session:
+    parent, taint, ceiling = fields.value("parent"), fields.level("taint"), fields.level("ceiling")
     if not taint.can_flow_to(ceiling):
-        raise ValueError
+        raise unfit("ceiling", "is below the taint")
     return Session(
-        id=check_key(fields["id"], Limits(), "session"),
-        name=check_key(fields["name"], limits, "name"),
+        id=check_name(fields.text("id"), Limits(), "id"),
+        name=check_name(fields.text("name"), limits, "name"),
         taint=taint,
         ceiling=ceiling,
-        parent=None if parent is None else check_key(parent, Limits(), "parent"),
-        ended=fields["ended"] is not False,
+        parent=None if parent is None else check_name(parent, Limits(), "parent"),
+        ended=fields.flag("ended"),
     )
 
 
-def _entry(fields: Mapping[str, Any]) -> Entry:
-    texts = {name: _text(fields[name]) for name in ("session", "detail", "commitment")}
-    event = Event(at=read_time(fields["at"]), action=Action(fields["action"]), **texts)
-    return Entry(_count(fields["sequence"]), event, _text(fields["previous"]), _text(fields["hash"]))
+def _entry(fields: Fields, number_max: int) -> Entry:
+    session, detail = fields.text("session"), fields.text("detail")
+    event = Event(
+        at=fields.time("at"),
+        session=check_name(session, Limits(), "session") if session != OWNER else OWNER,
+        action=Action(fields.word("action", _ACTIONS)),
+        detail=check_name(detail, _DETAIL, "detail") if detail else "",
+        commitment=fields.text("commitment", _HASH_OR_NONE),
+    )
+    previous, digest = fields.text("previous", _HASH), fields.text("hash", _HASH)
+    return Entry(fields.count("sequence", number_max), event, previous, digest)
 
 
-def _record(fields: Mapping[str, Any], agent: str, level: Level) -> Record:
-    deleted_at = fields["deleted_at"]
+def _record(fields: Fields, agent: str, level: Level, number_max: int) -> Record:
     return Record(
-        kind=Kind(fields["kind"]),
-        key=_text(fields["key"]),
-        content=_text(fields["content"]),
-        tags=tuple(map(_text, _list(fields["tags"]))),
-        origin=Origin(fields["origin"]),
-        version=_count(fields["version"]),
-        nonce=_text(fields["nonce"]),
-        created_at=read_time(fields["created_at"]),
-        updated_at=read_time(fields["updated_at"]),
+        kind=Kind(fields.word("kind", tuple(Kind))),
+        key=fields.text("key"),
+        content=fields.text("content"),
+        tags=fields.texts("tags"),
+        origin=Origin(fields.word("origin", tuple(Origin))),
+        version=fields.count("version", number_max),
+        nonce=fields.text("nonce"),
+        created_at=fields.time("created_at"),
+        updated_at=fields.time("updated_at"),
         agent=agent,
         level=level,
-        deleted_at=None if deleted_at is None else read_time(deleted_at),
+        deleted_at=None if fields.value("deleted_at") is None else fields.time("deleted_at"),
     )
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    value.encode()  # half of a surrogate pair is no text that could be stored
-    return value
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError
-    return value
-
-
-def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= COUNT_MAX:
-        raise TypeError
-    return value
-
-
-def _level(value: object) -> Level:
-    level = read_label(value)
-    if level is None:
-        raise TypeError
-    return level

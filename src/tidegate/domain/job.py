@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from tidegate.domain.fields import check_types
+from tidegate.domain.jsonlines import read_flat
 from tidegate.domain.message import key_of
-from tidegate.domain.moment import NotATimeError, read_time, write_time
+from tidegate.domain.moment import read_time, write_time
 from tidegate.domain.record import Origin, Record
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
@@ -23,6 +26,8 @@ QUEUE_MAX = 64
 
 RISEN_MAX = 16
 """Runs of one agent that go on at a level at once, having started below it."""
+
+TIME_LIMIT_SECONDS_MAX = 24 * 3600
 
 TRIGGER = "trigger"
 """The group of the trigger's runs. Those of jobs have a slash in it."""
@@ -133,6 +138,9 @@ class Run:
         return tuple(sorted((*state, *had, *named)))
 
 
+_MARKS_MAX = 4096
+_GROUP = re.compile(rf"(?:known/)?(?:risen/(?:{'|'.join(Level.__members__)})/)*(?:{TRIGGER}|job/[^/]+)")
+
 OPEN, UNDELIVERED = "open", "undelivered"
 _HAD, _EVENT, _KNOWN = "had:", "event:", "known/"
 
@@ -189,6 +197,12 @@ def began_at(group: str, here: Level) -> Level:
     return here
 
 
+def is_group(group: str) -> bool:
+    """Whether runs can be of such a group."""
+    name = name_of(group)
+    return _GROUP.fullmatch(group) is not None and group.endswith(group_of(name) if name else TRIGGER)
+
+
 def back_off(attempts: int) -> timedelta:
     """How long to wait after so many attempts that failed: a minute, then twice as long each time, up to six hours."""
     return min(timedelta(minutes=2 ** min(attempts - 1, 12)), timedelta(hours=6))
@@ -227,21 +241,21 @@ def read_run(record: Record) -> Run:
     """The run that was stored. Raises: StorageError."""
     stored = _loaded(record.content, Run)
     try:
-        times = {name: read_time(stored[name]) for name in stored if name.endswith("_at")}
+        times = {name: read_time(stored[name]) for name in stored if name.endswith("_at") and stored[name] is not None}
         run: Run = _made(Run, {**stored, **times})
         return replace(run, state=State(run.state), handing=Handing(run.handing))
-    except (NotATimeError, ValueError):
+    except ValueError:
         raise _damaged() from None
 
 
 def _loaded(text: str, kind: type[Plan] | type[Run]) -> dict[str, Any]:
     try:
-        stored = json.loads(text)
-    except ValueError:
+        stored = read_flat(text, _MARKS_MAX)
+        check_types(stored, kind)
+    except (ValueError, TypeError, AttributeError):
         raise _damaged() from None
-    if not isinstance(stored, dict) or not set(stored) <= {field.name for field in fields(kind)}:
-        raise _damaged()
-    return stored
+    loaded: dict[str, Any] = stored
+    return loaded
 
 
 def _made(kind: Any, values: Mapping[str, Any]) -> Any:

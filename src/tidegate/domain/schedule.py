@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Protocol
@@ -39,6 +40,10 @@ SCHEDULE_FORM = (
     "five fields (minute, hour, day, month, weekday, such as `30 7 * * 1-5`), @hourly, @daily, @weekly, @monthly, "
     "@yearly, or one time, such as 2030-05-01T09:00"
 )
+
+
+class NoCalendarError(InvalidArgument):
+    """A schedule of five fields cannot be read here, be it right or wrong."""
 
 
 class Schedule(Protocol):
@@ -126,6 +131,17 @@ def read_schedule(schedule: object, zone: object) -> Calendar | Once:
     return Calendar(_fields(_NAMED.get(text.lower(), text), found), found)
 
 
+def check_form(schedule: object, zone: object) -> None:
+    """Nothing, when the two could be taken somewhere: where there are other time zones, or a calendar if there is none.
+
+    Raises: InvalidArgument.
+    """
+    if not isinstance(zone, str) or not _ZONE.fullmatch(zone):
+        raise _no_zone()
+    with suppress(NoCalendarError):
+        read_schedule(schedule, "UTC")
+
+
 def read_zone(zone: object) -> tzinfo:
     """The time zone of a name. Raises: InvalidArgument."""
     if zone == "UTC":
@@ -135,8 +151,7 @@ def read_zone(zone: object) -> tzinfo:
             return ZoneInfo(zone)
     except (KeyError, ValueError, OSError):  # unknown, or no database of time zones
         pass
-    hint = "such as Europe/Berlin or UTC (where the system has no such database: pip install tzdata)"
-    raise InvalidArgument(f"timezone: must be a name of the tz database, {hint}", argument="timezone")
+    raise _no_zone()
 
 
 def read_quiet(text: object, zone: tzinfo | None) -> Quiet:
@@ -173,7 +188,8 @@ def _fields(text: str, zone: tzinfo) -> str:
     try:
         from cronsim import CronSim, CronSimError
     except ModuleNotFoundError:
-        raise _bad("the calendar is not installed: pip install 'tidegate[agent]'") from None
+        missing = "schedule: the calendar is not installed: pip install 'tidegate[agent]'"
+        raise NoCalendarError(missing, argument="schedule") from None
     try:
         first = next(CronSim(text, datetime(2000, 1, 1, tzinfo=zone)), None)
     except CronSimError as error:
@@ -182,6 +198,11 @@ def _fields(text: str, zone: tzinfo) -> str:
     if first is None:
         raise _bad("names no day that ever comes")
     return text
+
+
+def _no_zone() -> InvalidArgument:
+    hint = "such as Europe/Berlin or UTC (where the system has no such database: pip install tzdata)"
+    return InvalidArgument(f"timezone: must be a name of the tz database, {hint}", argument="timezone")
 
 
 def _bad(reason: str) -> InvalidArgument:

@@ -8,10 +8,16 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from tidegate.domain.arguments import check_content, check_names, require
+from tidegate.domain.fields import Fields
+from tidegate.domain.jsonlines import NotJsonError, read_flat
 from tidegate.domain.limits import Limits
-from tidegate.errors import InvalidArgument, LimitExceeded
+from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 
 TODOS_MAX = 200
+KEY = "todos"
+"""The key of the list: there is one at each level."""
+
+_MARKS_MAX = 64 * TODOS_MAX
 
 
 class State(StrEnum):
@@ -37,7 +43,10 @@ def check_todos(items: object, limits: Limits) -> tuple[Todo, ...]:
     if len(items) > TODOS_MAX:
         limit = f"todos: {len(items)} items; the limit is {TODOS_MAX}"
         raise LimitExceeded(limit, argument="todos", limit=TODOS_MAX, actual=len(items))
-    return tuple(_check(item, limits) for item in items)
+    todos = tuple(_check(item, limits) for item in items)
+    if todos:  # it is stored as one text, and read as one
+        check_content(write_todos(todos), limits, "todos")
+    return todos
 
 
 def write_todos(todos: Iterable[Todo]) -> str:
@@ -46,8 +55,12 @@ def write_todos(todos: Iterable[Todo]) -> str:
 
 
 def read_todos(text: str) -> tuple[Todo, ...]:
-    """The list that was stored."""
-    return tuple(Todo(item["content"], State(item["state"])) for item in json.loads(text))
+    """The list that was stored. Raises: StorageError when it is none."""
+    try:
+        items = [Fields("todos", item) for item in read_flat(text, _MARKS_MAX)]
+        return tuple(Todo(item.text("content"), State(item.word("state", tuple(State)))) for item in items)
+    except (TypeError, NotJsonError, InvalidArgument):
+        raise StorageError("the to-do list cannot be read; run `tidegate doctor`") from None
 
 
 def _check(item: object, limits: Limits) -> Todo:

@@ -314,6 +314,13 @@ class StorageProvider(Views):
         """
 
     @abstractmethod
+    def discard(self, agent: str) -> None:
+        """Remove the compartments of an agent, of whom nothing was ever stored.
+
+        The caller is in a transaction of each, and knows that it is empty. Raises: StorageError.
+        """
+
+    @abstractmethod
     def agents(self) -> list[str]:
         """Agents that have compartments, in order."""
 

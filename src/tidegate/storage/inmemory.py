@@ -341,6 +341,9 @@ class InMemoryProvider(StorageProvider):
                 del self._compartments[agent, level]
         return there
 
+    def discard(self, agent: str) -> None:
+        self.erase(agent, dry_run=False)
+
     def agents(self) -> list[str]:
         with self._lock:
             return sorted({agent for agent, _ in self._compartments})

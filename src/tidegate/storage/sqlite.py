@@ -21,7 +21,7 @@ from tidegate.storage.base import Archive, StorageProvider, View, WritableView
 from tidegate.storage.filesystems import filesystem_of, is_coherent
 from tidegate.storage.inmemory import InMemoryCompartment
 from tidegate.storage.sqlite_archive import SqliteArchive
-from tidegate.storage.sqlite_compaction import compact, erase
+from tidegate.storage.sqlite_compaction import compact, erase, unlink
 from tidegate.storage.sqlite_compartment import SqliteCompartment
 from tidegate.storage.sqlite_connection import DriverError, damaged, driver_errors, storage_error
 from tidegate.storage.sqlite_control import SqliteControlStore
@@ -93,6 +93,13 @@ class SqliteProvider(StorageProvider):
         self._known.discard(agent)
         self._pool.forget(agent)
         return there
+
+    def discard(self, agent: str) -> None:
+        self._pool.require_own_process()
+        for level in reversed(Level):
+            unlink(self._files.compartment(agent, level))
+        self._known.discard(agent)
+        self._pool.forget(agent)
 
     def agents(self) -> list[str]:
         return self._files.agents()

@@ -35,11 +35,23 @@ def erase(path: Path) -> None:
     try:
         if path.exists():
             _wipe(path)
+    except OSError:
+        raise _not_all() from None
+    unlink(path)
+
+
+def unlink(path: Path) -> None:
+    """Take a file its name. Whoever has it open fails from then on. Raises: StorageError."""
+    try:
         _unlink_copies(path)
         for suffix in ("-wal", "-shm", ""):  # the log first: it must not be taken for that of a file made later
             path.with_name(path.name + suffix).unlink(missing_ok=True)
     except OSError:
-        raise StorageError("home: cannot be written; not all was erased, run it again") from None
+        raise _not_all() from None
+
+
+def _not_all() -> StorageError:
+    return StorageError("home: cannot be written; not all was erased, run it again")
 
 
 def _unlink_copies(path: Path) -> None:

@@ -213,9 +213,9 @@ def _whole(job: Job) -> Iterator[str]:
     yield _line(job)
     plan = job.plan
     limit = "as configured" if plan.time_limit_seconds is None else f"{plan.time_limit_seconds} s"
-    channel = plan.channel or "as configured"
+    channel = escape(plan.channel or "as configured")
     yield f"  from {job.origin}, ceiling {plan.ceiling}, time limit {limit}, channel {channel}"
-    yield escape_lines(plan.prompt, indent="  ")
+    yield from escape_lines(plan.prompt, indent="  ").split("\n")
 
 
 def _run(run: Run, level: Level) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _told(run: Run, level: Level) -> Iterator[str]:
         reason = f": {escape(run.handing_reason)}" if run.handing_reason else ""
         yield f"  {run.handing} to {escape(run.channel)}{reason}"
     if run.text:
-        yield escape_lines(run.text, indent="  | ")
+        yield from escape_lines(run.text, indent="  | ").split("\n")
 
 
 def _time(at: datetime | None, zone: str = "UTC") -> str:

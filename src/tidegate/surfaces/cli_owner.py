@@ -229,7 +229,7 @@ def _version_lines(version: Version) -> Iterator[str]:
         yield f"  {'expired' if version.state == 'expired' else 'deleted'} at {write_time(version.deleted_at)}"
     if version.tags:
         yield f"  tags: {output.tags_line(version.tags)}"
-    yield output.escape_lines(version.content, indent="  ")
+    yield from output.escape_lines(version.content, indent="  ").split("\n")
 
 
 def _restored(done: Restored) -> dict[str, Any]:

@@ -259,7 +259,7 @@ def _answer(text: str) -> None:
 
 def _say(*lines: str) -> None:
     for line in lines:
-        output.write(line)
+        sys.stdout.write(line + "\n")  # all of it is ours, and some of it styled
     sys.stdout.flush()
 
 

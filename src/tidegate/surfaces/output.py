@@ -36,8 +36,8 @@ def to_json(value: object) -> str:
 
 
 def write(text: str) -> None:
-    """A line of results, on standard output."""
-    sys.stdout.write(text + "\n")
+    """A line of results, on standard output: one line, whatever was stored in it, and nothing that a terminal obeys."""
+    sys.stdout.write(unseen.escape(text.replace("\n", "\\n")) + "\n")
 
 
 REMAINS = "not complete: others were reading, and some of it may still be in a file; `tidegate purge` removes it"
@@ -76,7 +76,7 @@ def found(result: Mapping[str, Any]) -> Iterator[str]:
     if result["tags"]:
         yield f"  tags: {tags_line(result['tags'])}"
     yield ""
-    yield escape_lines(result["content"], indent="  ")
+    yield from escape_lines(result["content"], indent="  ").split("\n")
 
 
 def short(result: Mapping[str, Any]) -> Iterator[str]:
