@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
+import apsw
 import pytest
 from tests.storage.scene import numbered, ticking
-from tests.yardstick.backends import BACKENDS, Backend
+from tests.yardstick.backends import BACKENDS, Backend, SqliteBackend
 
 from tidegate.core import witness
 from tidegate.core.store import Store
@@ -285,19 +286,30 @@ def test_erased_agents_have_no_chain_and_new_lives_begin(home: Home) -> None:
 
 @pytest.mark.parametrize("level", Level)
 def test_p17_a_chain_that_cannot_be_read_refuses_the_session_in_the_same_words(level: Level) -> None:
-    backend = BACKENDS["sqlite"]()
+    backend = SqliteBackend()
     home = Home(backend)
     home.opened()
-    file = backend.provider()._files.compartment(AGENT, level)  # type: ignore[attr-defined]
-    file.write_bytes(b"no database at all " * 1000)
+    (backend.home / "agents" / AGENT / f"{level.name.lower()}.db").write_bytes(b"no database at all " * 1000)
     said: set[str] = set()
     with home.open() as store:
         for name in ("main", "new"):
             with pytest.raises(StorageError) as refused:
                 store.session(AGENT, name)
             said.add(str(refused.value))
-    assert len(said) == 1
-    assert not any(each.name in said.copy().pop() for each in Level)
+    (words,) = said
+    assert not any(each.name in words for each in Level)
+    backend.close()
+
+
+def test_p17_an_entry_that_is_no_text_refuses_the_session_in_those_words_too() -> None:
+    backend = SqliteBackend()
+    home = Home(backend)
+    home.opened()
+    with closing(apsw.Connection(str(backend.home / "agents" / AGENT / "restricted.db"))) as connection:
+        entry = "(1, 0, CAST(x'ff' AS TEXT), 'open', '', '', '', '')"
+        connection.execute(f"INSERT INTO audit VALUES {entry}").fetchall()
+    with home.open() as store, pytest.raises(StorageError, match="the audit cannot be read"):
+        store.session(AGENT, "new")
     backend.close()
 
 

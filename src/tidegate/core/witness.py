@@ -73,6 +73,7 @@ class Witnesses:
                     self._set_taint(self._control, session, max(row.taint, said.highest))
                     if said.ended:
                         self._control.end(session)
+                    return
 
     def require_all_known(self, agent: str) -> None:
         """Nothing, unless a session was lost: then a new one could bear its name. Raises: Refused, StorageError.
