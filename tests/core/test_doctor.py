@@ -570,15 +570,42 @@ def test_p4_an_older_copy_of_the_control_store_under_lower_taints_is_found(made:
     assert "'main' stands at PUBLIC" in finding.problem
     assert "RESTRICTED" in finding.problem
     with tidegate.open(made) as store:
-        store.session(AGENT, "main", Level.RESTRICTED)
+        assert store.session(AGENT, "main").taint is Level.RESTRICTED
     assert told(made) == []
 
 
-def test_p4_a_raise_that_was_cut_short_after_its_entry_is_no_finding(made: Path) -> None:
+@pytest.mark.parametrize("act", ["raise", "reset"])
+def test_p4_a_raise_or_a_reset_that_the_audit_alone_knows_is_found_and_made_good_by_opening(
+    made: Path, act: str
+) -> None:
     older = (made / "control.db").read_bytes()
     with tidegate.open(made) as store:
-        store.session(AGENT, "main", Level.RESTRICTED)
+        if act == "raise":
+            store.session(AGENT, "main", Level.RESTRICTED)
+        else:
+            store.sessions.reset(store.sessions.find(AGENT, "main").id)
     (made / "control.db").write_bytes(older)
+    finding = only(made)
+    assert (finding.severity, finding.where) == (Severity.WARNING, "control.db")
+    assert ("was raised to RESTRICTED" if act == "raise" else "that it ended") in finding.problem
+    with tidegate.open(made) as store, contextlib.suppress(tidegate.Refused):
+        store.session(AGENT, "main")
+    assert told(made) == []
+
+
+def test_p4_sessions_that_the_control_store_lacks_are_found_and_their_end_is_advised(made: Path) -> None:
+    older = (made / "control.db").read_bytes()
+    with tidegate.open(made) as store:
+        store.session(AGENT, "opened alone")
+        for number in range(2):
+            store.session(AGENT, f"acting {number}").memory.save("k", "words")
+    (made / "control.db").write_bytes(older)
+    finding = only(made)
+    assert (finding.severity, finding.where) == (Severity.ERROR, "control.db")
+    assert "are lost: 2;" in finding.problem
+    assert "session reset --lost" in finding.advice
+    with tidegate.open(made) as store:
+        assert store.owner(AGENT).end_lost()
     assert told(made) == []
 
 

@@ -405,6 +405,51 @@ class Conformance:
         with reading(provider, agent="b") as seen:
             assert [each.key for each in page(seen)] == ["k"]
 
+    # The witnesses
+
+    def test_of_an_agent_without_compartments_no_chain_says_anything_and_none_is_made(
+        self, provider: StorageProvider
+    ) -> None:
+        with provider.witnesses("nobody") as witnesses:
+            assert list(witnesses) == []
+        assert provider.agents() == []
+
+    def test_each_chain_tells_where_a_session_stood_and_of_no_other_session_or_agent(
+        self, provider: StorageProvider
+    ) -> None:
+        spoken = {
+            Level.PUBLIC: [("s", action) for action in (Action.OPEN, Action.SAVE, Action.CALL, Action.CALL)],
+            Level.RESTRICTED: [("s", Action.RAISE), ("s", Action.RESET), ("s", Action.REFUSE), ("ss", Action.RAISE)],
+        }
+        for level, events in spoken.items():
+            with writing(provider, level) as own, own.transaction():
+                for session, action in events:
+                    own.append(Event(START, session, action))
+        with writing(provider, agent="b") as own, own.transaction():
+            own.append(Event(START, "s", Action.RAISE))
+        with provider.witnesses("a") as witnesses:
+            assert [each.level for each in witnesses] == list(Level)
+            assert [set(each.standings("s")) for each in witnesses] == [
+                {Action.OPEN, Action.CALL},
+                set(),
+                set(),
+                {Action.RAISE, Action.RESET},
+            ]
+            assert all(not each.standings("") and not each.standings("S") for each in witnesses)
+
+    def test_each_chain_tells_what_was_opened_the_latest_first_and_whether_it_was_heard_again(
+        self, provider: StorageProvider
+    ) -> None:
+        with writing(provider) as own, own.transaction():
+            for session, action in (("1", Action.OPEN), ("2", Action.OPEN), ("1", Action.SAVE), ("3", Action.OPEN)):
+                own.append(Event(START, session, action))
+        with provider.witnesses("a") as (lowest, *others):
+            assert list(lowest.opened()) == [("3", 4), ("2", 2), ("1", 1)]
+            assert lowest.heard("1", after=1)
+            assert not lowest.heard("1", after=3)
+            assert not lowest.heard("2", after=2)
+            assert not any(list(each.opened()) for each in others)
+
     # The control store
 
     def test_sessions_are_found_by_id_and_by_exact_name(self, provider: StorageProvider) -> None:

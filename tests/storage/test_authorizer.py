@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -11,7 +12,8 @@ from tests.storage.scene import bytes_of, columns_of, database, draft, event_of,
 
 from tidegate.policy.levels import Level
 from tidegate.storage.sqlite_connection import Connection
-from tidegate.storage.sqlite_files import open_compartment, open_control
+from tidegate.storage.sqlite_files import open_audit, open_compartment, open_control
+from tidegate.storage.sqlite_witness import _OPENED, _STANDINGS
 
 WRITES = [
     "INSERT INTO records SELECT * FROM records",
@@ -130,6 +132,35 @@ def test_nobody_reaches_another_file_the_schema_the_settings_or_what_the_audit_s
     assert not connection.in_transaction
     assert {name: data for name, data in bytes_of(made).items() if name in before} == before
     assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize("statement", WRITES)
+def test_p5_the_look_at_the_audit_takes_no_write(made: Path, statement: str) -> None:
+    with closing(open_audit(database(made), "assistant", Level.PUBLIC)) as connection, pytest.raises(apsw.AuthError):
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "source", ["records", "versions", "tags", "terms", "terms_docsize", "vocabulary", "statistics", "compartment"]
+)
+def test_p5_the_look_at_the_audit_reads_nothing_else(made: Path, source: str) -> None:
+    with closing(open_audit(database(made), "assistant", Level.PUBLIC)) as connection:
+        assert connection.execute("SELECT session FROM audit").fetchall()
+        for statement in (f"SELECT * FROM {source}", f"SELECT session FROM audit, {source}"):
+            with pytest.raises((apsw.AuthError, apsw.SQLError)):
+                connection.execute(statement).fetchall()
+        for statement in NEVER:
+            assert refused(connection, statement.format(other=made / "x", copy=made / "x"))
+
+
+@pytest.mark.parametrize(("statement", "index"), [(_STANDINGS, "standings"), (_OPENED, "openings")])
+def test_the_look_at_the_audit_goes_by_an_index_and_not_through_the_chain(
+    made: Path, statement: str, index: str
+) -> None:
+    with closing(apsw.Connection(str(database(made)))) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", ("s",) if "?" in statement else ()).fetchall()
+    assert index in str(plan)
+    assert "TEMP B-TREE" not in str(plan)
 
 
 @pytest.mark.parametrize("statement", WRITES)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import Ran, Run
 
 from tidegate.core.clearing import Clearing
+from tidegate.core.owner import Owner
+from tidegate.policy.levels import Level
+from tidegate.storage.base import SessionRow
+from tidegate.surfaces import cli_session
 
 
 def rows(ran: Ran) -> list[dict[str, Any]]:
@@ -138,6 +143,34 @@ def test_a_reset_that_leaves_something_in_a_file_says_so(cli: Run, monkeypatch: 
     ran = cli("session", "reset", "main", "--yes", "--json")
     assert (ran.code, ran.json["ended"]) == (3, True)
     assert "`tidegate purge` removes it" in ran.err
+
+
+def test_p4_what_an_older_control_store_lacks_is_shown_and_ended(cli: Run, home: Path) -> None:
+    assert rows(cli("session", "reset", "--lost", "--json")) == []
+    cli("session", "new", "main")
+    older = (home / "control.db").read_bytes()
+    [made] = rows(cli("session", "new", "other", "--json"))
+    cli("session", "raise", "other", "INTERNAL")
+    (home / "control.db").write_bytes(older)
+    assert cli("session", "new", "other", "--json").error["code"] == "REFUSED"
+    [lost] = rows(cli("session", "reset", "--lost", "--dry-run", "--json"))
+    assert lost == {**made, "dry_run": True, "name": made["id"], "taint": "INTERNAL"}
+    assert cli("session", "reset", "--lost").code == 2
+    assert cli("session", "reset", "main", "--lost", "--yes", "--json").error["argument"] == "name"
+    assert cli("session", "new", "other", "--json").error["code"] == "REFUSED"
+    assert cli("session", "reset", "--lost", "--yes").code == 0
+    assert shown(cli, made["id"])["ended"]
+    assert rows(cli("session", "new", "other", "--json"))[0]["taint"] == "PUBLIC"
+
+
+def test_p4_of_what_is_lost_a_reset_that_leaves_something_in_a_file_says_so(
+    cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Owner, "lost", lambda _: [SessionRow("s", "assistant", "s", Level.PUBLIC, Level.PUBLIC, None)])
+    monkeypatch.setattr(Owner, "end_lost", lambda _: False)
+    assert cli("session", "reset", "--lost", "--yes").code == 3
+    monkeypatch.setattr(cli_session, "agreed", lambda *_, **__: False)
+    assert cli("session", "reset", "--lost").code == 1
 
 
 def test_a_dry_run_of_a_reset_changes_nothing(cli: Run) -> None:

@@ -8,6 +8,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -33,6 +34,14 @@ class Backend(ABC):
         """Start on an empty home, where these agents have their compartments already. Nothing may be open."""
 
     @abstractmethod
+    def control(self) -> object:
+        """A copy of the control store. Nothing may be open."""
+
+    @abstractmethod
+    def put_back(self, copy: Any) -> None:
+        """Put an older copy of the control store in its place. Nothing may be open."""
+
+    @abstractmethod
     def close(self) -> None:
         """Leave nothing behind."""
 
@@ -51,6 +60,12 @@ class InMemoryBackend(Backend):
 
     def erase(self, agents: Collection[str] = ()) -> None:
         self._provider = InMemoryProvider()
+
+    def control(self) -> object:
+        return dict(self._provider.control._rows)
+
+    def put_back(self, copy: Any) -> None:
+        self._provider.control._rows = dict(copy)
 
     def close(self) -> None:
         self.erase()
@@ -78,6 +93,14 @@ class SqliteBackend(Backend):
             shutil.copytree(self._made(agent), self.home / "agents" / agent)
         if agents:
             shutil.copy2(self._empty / "control.db", self.home)
+
+    def control(self) -> object:
+        path = self.home / "control.db"
+        return path.read_bytes() if path.exists() else None
+
+    def put_back(self, copy: Any) -> None:
+        if copy is not None:
+            (self.home / "control.db").write_bytes(copy)
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

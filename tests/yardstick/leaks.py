@@ -25,22 +25,26 @@ class Leak:
 
     channel: of the table in docs/security.md, or the property that it breaks.
     by_model: whether it tells no observer anything new, so that the reference model must find it instead.
+    by_put_back: whether only an older control store, put back, brings it out.
     """
 
     name: str
     channel: str
     install: Callable[[Patch], None]
     by_model: bool = False
+    by_put_back: bool = False
 
 
 LEAKS: list[Leak] = []
 
 
-def leak(channel: str, *, by_model: bool = False) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+def leak(
+    channel: str, *, by_model: bool = False, by_put_back: bool = False
+) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
     """Enters a fault in the catalogue, under its function's name."""
 
     def enter(install: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        LEAKS.append(Leak(install.__name__, channel, install, by_model))
+        LEAKS.append(Leak(install.__name__, channel, install, by_model, by_put_back))
         return install
 
     return enter

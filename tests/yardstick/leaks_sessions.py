@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,13 +13,15 @@ from tidegate.core.audit import Chain, Recorder
 from tidegate.core.gate import Gate, Seat
 from tidegate.core.session import Session
 from tidegate.core.sessions import Sessions
+from tidegate.core.witness import Witnesses
 from tidegate.domain.audit import Action
 from tidegate.policy import rules
 from tidegate.policy.decision import Allow
 from tidegate.policy.hooks import LEVEL_ARGUMENTS, SessionOpen, TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.storage.base import SessionRow
-from tidegate.storage.inmemory import InMemoryControlStore
+from tidegate.storage.inmemory import InMemoryControlStore, InMemoryProvider
+from tidegate.storage.inmemory_witness import InMemoryWitness
 
 IDS = "ids, sequence numbers, versions"
 CHOICE = "a level that the model chooses (P2)"
@@ -101,6 +103,35 @@ def a_raise_forgets_the_ceiling(patch: Patch) -> None:
     @replaced(patch, rules, "_raise")
     def decide(real: Fault, event: TaintRaise) -> Any:
         return real(replace(event, standing=event.standing and replace(event.standing, ceiling=Level.RESTRICTED)))
+
+
+@leak(TAINT, by_put_back=True)
+def an_older_control_store_is_believed(patch: Patch) -> None:
+    @replaced(patch, Witnesses, "_settle")
+    def settle(_: Fault, self: Witnesses, session: str) -> Any:
+        return None
+
+
+@leak(TAINT, by_put_back=True)
+def only_the_chain_of_the_stored_taint_is_asked(patch: Patch) -> None:
+    @replaced(patch, InMemoryProvider, "witnesses")
+    def witnesses(real: Fault, self: InMemoryProvider, agent: str) -> Any:
+        with real(self, agent) as found:
+            return nullcontext(found[:1])
+
+
+@leak(TAINT, by_put_back=True)
+def the_name_of_a_lost_session_is_free(patch: Patch) -> None:
+    @replaced(patch, Witnesses, "require_all_known")
+    def require_all_known(_: Fault, self: Witnesses, agent: str) -> Any:
+        return None
+
+
+@leak(ENDS, by_put_back=True)
+def a_reset_in_the_audit_is_not_looked_for(patch: Patch) -> None:
+    @replaced(patch, InMemoryWitness, "standings")
+    def standings(real: Fault, self: InMemoryWitness, session: str) -> Any:
+        return real(self, session) - {Action.RESET}
 
 
 @leak(ENDS)

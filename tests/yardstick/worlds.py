@@ -241,10 +241,14 @@ class World:
 
     def _restart(self) -> tuple[Answer, object]:
         self.store.close()
+        self.reopen()
+        return {}, None
+
+    def reopen(self) -> None:
+        """Open the store again after `close`. What nothing is stored about is forgotten."""
         self.handles.clear()
         self.session_ids = {seat: session for seat, session in self.session_ids.items() if seat.named}
         self.store = self._open()
-        return {}, None
 
     def _take(self, seat: t.Seat, session: Session) -> None:
         self.handles[seat] = session

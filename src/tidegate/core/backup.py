@@ -13,6 +13,7 @@ from typing import IO, Any
 from tidegate.core import files
 from tidegate.core.door import Door
 from tidegate.core.verify import verify
+from tidegate.core.witness import spare_name
 from tidegate.domain import backup
 from tidegate.domain.audit import Entry
 from tidegate.domain.backup import DamagedBackupError, Part, Reader, Seal, Session, Summary, Version
@@ -53,10 +54,14 @@ class Backup:
         if self._agent not in self._provider.agents():
             raise NotFound("agent: nothing is kept for it", argument="agent")
         counts = {"sessions": 0, "entries": 0, "versions": 0}
-        with files.writing(path, lambda new: self._read_back(new, counts)) as file, self._packed(file) as write:
+        with (
+            files.writing(path, lambda new: self._read_back(new, counts)) as file,
+            self._packed(file) as write,
+            self._moment() as archives,
+        ):
             write(backup.heading(self._agent, self._door.clock()))
-            self._write_sessions(write, counts)
-            self._write_levels(write, counts)
+            self._write_sessions(write, counts)  # after the moment: no chain may know one that is not there
+            self._write_levels(write, archives, counts)
             write.end(counts)
         return BackedUp(agent=self._agent, **counts)
 
@@ -87,21 +92,26 @@ class Backup:
             write(backup.session_line(session))
             counts["sessions"] += 1
 
-    def _write_levels(self, write: _Writer, counts: dict[str, int]) -> None:
+    @contextmanager
+    def _moment(self) -> Iterator[list[Archive]]:
+        """Every compartment, as of one moment in each."""
         with ExitStack() as moment:
             archives = [moment.enter_context(self._provider.archive(self._agent, level)) for level in Level]
             for archive in archives:
                 moment.enter_context(archive.snapshot())
                 archive.last_entry()  # a snapshot begins with the first reading in it
-            for archive in archives:
-                write(backup.level_line(archive.level))
-                for entry in archive.entries():
-                    write(backup.entry_line(entry))
-                    counts["entries"] += 1
-                for version in _versions(archive):
-                    write(backup.version_line(version.record, newest=version.newest))
-                    counts["versions"] += 1
-                    self._progress("written", counts["versions"])
+            yield archives
+
+    def _write_levels(self, write: _Writer, archives: Sequence[Archive], counts: dict[str, int]) -> None:
+        for archive in archives:
+            write(backup.level_line(archive.level))
+            for entry in archive.entries():
+                write(backup.entry_line(entry))
+                counts["entries"] += 1
+            for version in _versions(archive):
+                write(backup.version_line(version.record, newest=version.newest))
+                counts["versions"] += 1
+                self._progress("written", counts["versions"])
 
     def _read_back(self, new: Path, counts: Mapping[str, int]) -> None:
         try:
@@ -137,7 +147,7 @@ class Backup:
         """Whether a session must still be restored. Raises: InvalidArgument when its id is another agent's (P6)."""
         present = self._provider.control.read(session.id)
         if present is None:
-            return self._provider.control.find(self._agent, session.name) is None
+            return True
         if present.agent != self._agent:  # an id proves nothing
             raise InvalidArgument("file: a session in it is another agent's", argument="file")
         # It outlived the files: it stays as it is, unless it would stand lower than it stood.
@@ -152,8 +162,9 @@ class Backup:
             with control.transaction():
                 for session in filter(self._is_missing, sessions):
                     if control.read(session.id) is None:
+                        name = spare_name(control, self._agent, session.name)  # its chain knows it, so it must be known
                         levels = (session.taint, session.ceiling)
-                        control.insert(SessionRow(session.id, self._agent, session.name, *levels, session.parent))
+                        control.insert(SessionRow(session.id, self._agent, name, *levels, session.parent))
                     control.end(session.id)
         except StorageError:
             raise StorageError("all is restored but the sessions; give the same command again") from None

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from tidegate import home as homes
+from tidegate.core.doctor_sessions import Lives
 from tidegate.core.guidance import read_instructions
 from tidegate.core.records import WHOLE, every
 from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import verify
 from tidegate.domain.anchor import Anchor
-from tidegate.domain.audit import Action
 from tidegate.domain.finding import Finding, Remedy, error
 from tidegate.domain.rank import FREQUENCY_MAX, Statistics
 from tidegate.domain.record import Kind
@@ -24,7 +24,7 @@ from tidegate.domain.spelling import is_word
 from tidegate.domain.text import analyse
 from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive, ControlStore, SessionRow
+from tidegate.storage.base import Archive
 from tidegate.storage.home_doctor import databases, examine_files, examine_key_file, examine_modes, examine_place
 from tidegate.storage.sqlite import SqliteProvider
 from tidegate.storage.sqlite_doctor import examine_compartment, examine_control, examine_rows, restore_tags
@@ -64,8 +64,10 @@ class Doctor:
         yield from settings.findings
         for name in _agents(self.home) if agent is None else [agent]:
             yield from self._guidance(name)
+            lives = Lives(name)
             for level in _databases(files, name):
-                yield from self._compartment(files.compartment(name, level), name, level, settings)
+                yield from self._compartment(files.compartment(name, level), lives, level, settings)
+            yield from self._compared(lives)
 
     def _settings(self) -> _Settings:
         try:
@@ -84,7 +86,8 @@ class Doctor:
                 f"agents/{agent}/SPINE.md", failure.message, "correct it: until then the agent gets no guidance"
             )
 
-    def _compartment(self, path: Path, agent: str, level: Level, settings: _Settings) -> Iterator[Finding]:
+    def _compartment(self, path: Path, lives: Lives, level: Level, settings: _Settings) -> Iterator[Finding]:
+        agent = lives.agent
         where = path.relative_to(self.home).as_posix()
         self.progress(f"examining {where}")
         if unusable := examine_compartment(path, where, agent, level):
@@ -99,9 +102,16 @@ class Doctor:
                 found += [] if any(finding.remedy is Remedy.INDEX for finding in found) else _contents(archive, where)
                 yield from self._remedied(found, path, archive)
                 yield from self._chain(archive, where, settings)
-                yield from _standings(provider.control, archive)
+                lives.add(archive.entries(), level)
         except StorageError as failure:
             yield error(where, failure.message, "what is inside was not examined: see to this, and run it again")
+
+    def _compared(self, lives: Lives) -> Iterator[Finding]:
+        try:
+            with closing(SqliteProvider(self.home)) as provider:
+                yield from lives.compare(provider.control)
+        except StorageError:
+            return  # of control.db, which is a finding of its own by now
 
     def _chain(self, archive: Archive, where: str, settings: _Settings) -> Iterator[Finding]:
         place = (archive.agent, archive.level)
@@ -161,39 +171,3 @@ def _contents(archive: Archive, where: str) -> list[Finding]:
 
 def _known(archive: Archive, word: str) -> bool:
     return archive.vocabulary(word, word + "\0", limit=1) == [word]
-
-
-def _standings(control: ControlStore, archive: Archive) -> list[Finding]:
-    """P4: whether a session stands below a level at which it has acted, as after an older control.db was put back.
-
-    An entry of a raise alone proves nothing: it is written before the raise, which may have been cut short.
-    """
-    try:
-        living = [row for row in control.sessions(archive.agent) if not row.ended]
-        lower = {row.id for row in living if not archive.level.can_flow_to(row.taint)}
-        acted = (entry.event.session for entry in archive.entries() if entry.event.action not in _BEFORE_A_RAISE)
-        known = lower & set(acted) if lower else set[str]()
-        return [_lowered(row, archive.level) for row in _settled(control, known) if not _reaches(row, archive.level)]
-    except StorageError:
-        return []  # of control.db, which is a finding of its own by now
-
-
-_BEFORE_A_RAISE = frozenset({Action.RAISE, Action.CALL})
-
-
-def _settled(control: ControlStore, sessions: Collection[str]) -> list[SessionRow]:
-    """The sessions as they stand once no raise is under way: its entry comes first."""
-    if not sessions:
-        return []
-    with suppress(StorageError), control.transaction():
-        pass  # waits for it; where nothing can be written, none is
-    return [row for row in map(control.read, sorted(sessions)) if row is not None]
-
-
-def _reaches(row: SessionRow, level: Level) -> bool:
-    return row.ended or level.can_flow_to(row.taint)
-
-
-def _lowered(row: SessionRow, level: Level) -> Finding:
-    problem = f"session {row.name!a} stands at {row.taint}, and the audit of {level} knows it: this is an older copy"
-    return error("control.db", problem, f"raise the session to {level} with `tidegate session raise`, or reset it")

@@ -13,6 +13,7 @@ from tidegate.core.purge import Progress, purge
 from tidegate.core.trail import Line, Wanted, trail
 from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import Verdict, verify
+from tidegate.core.witness import lost
 from tidegate.domain.anchor import Anchor
 from tidegate.domain.arguments import check_key, check_level
 from tidegate.domain.audit import GENESIS, OWNER
@@ -20,6 +21,7 @@ from tidegate.domain.limits import Limits
 from tidegate.domain.version import Purged, Relabelled, Restored, Version
 from tidegate.errors import InvalidArgument, NotFound, StorageError
 from tidegate.policy.levels import Level
+from tidegate.storage.base import SessionRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,25 @@ class Owner:
         if older_than < timedelta():
             raise InvalidArgument("older_than: must not be below 0", argument="older_than")
         return list(purge(self._door, older_than, level, dry_run=dry_run, progress=progress))
+
+    # Sessions
+
+    def lost(self) -> list[SessionRow]:
+        """Sessions that the audit knows and the control store does not, as after an older copy of it was put back.
+
+        Until they are ended, no session of this agent gets a new name. Their names are lost: their ids stand for them.
+        Raises: StorageError.
+        """
+        return lost(self._door.provider, self._door.agent)
+
+    def end_lost(self) -> bool:
+        """End them for ever, as a reset does; what it returns, too. Raises: StorageError; then it can be run again."""
+        control, complete = self._door.provider.control, True
+        for row in self.lost():
+            with control.transaction():
+                control.insert(row)
+            complete = (row.ended or self._door.sessions.reset(row.id)) and complete
+        return complete
 
     # Audit
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from tidegate.core.audit import Recorder
 from tidegate.core.clearing import Clearing
+from tidegate.core.witness import Witnesses
 from tidegate.domain.arguments import check_agent, check_key, check_level
 from tidegate.domain.audit import Action
 from tidegate.domain.limits import Limits
-from tidegate.errors import InvalidArgument, StorageError
+from tidegate.errors import InvalidArgument, Refused, StorageError
 from tidegate.policy.decision import Allow, Decision, Deny
 from tidegate.policy.hooks import CeilingChange, Event, PreOutput, Scheduling, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
@@ -41,6 +42,7 @@ class Sessions:
         self._ephemeral: ControlStore = EphemeralControlStore()
         self._recorder = recorder
         self._clearing = Clearing(provider, recorder.clock)
+        self._witnesses = Witnesses(provider, recorder, self.read, self._set_taint)
         self._ids = ids
         self._limits = limits
         self._told: dict[str, Callable[[Level], None]] = {}
@@ -58,9 +60,19 @@ class Sessions:
         return [row if row.parent is None else self._under_parents(row) for row in rows]
 
     def find(self, agent: str, name: str) -> SessionRow:
-        """The living session of this name. Raises: Refused when nobody made it, or when it has ended."""
+        """The living session of this name. Raises: Refused (unknown, ended, ceiling)."""
+        row = self._settled(check_agent(agent), self._check_name(name))
+        return self.living(row.id if row else None, "resume")
+
+    def named(self, agent: str, name: str) -> SessionRow:
+        """The same as the control store alone has it: for the owner, who puts right what `find` refuses."""
         row = self._named.find(check_agent(agent), self._check_name(name))
         return self.living(row.id if row else None, "resume")
+
+    def _settled(self, agent: str, name: str) -> SessionRow | None:
+        """The session of this name as it is stored, once it and its parents stand where the audit says (P4, P7)."""
+        row = self._named.find(agent, name)
+        return None if row is None else self._witnesses.settled(row)
 
     # Opening
 
@@ -80,7 +92,7 @@ class Sessions:
             name = self._check_name(name)
         made = None
         while made is None:
-            row = self._named.find(agent, name) if name is not None else None
+            row = self._settled(agent, name) if name is not None else None
             if row is not None:
                 return self._resume(row, level, ceiling, parent)
             made = self._new(agent, name, level, ceiling, parent)
@@ -111,6 +123,8 @@ class Sessions:
             self._recorder.refuse(above, decision, "open")
         row = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
         store = self._ephemeral if name is None else self._named
+        if name is not None:
+            self._witnesses.require_all_known(agent)
         with nullcontext() if name is None else self._recorder.chain(agent, row.taint) as chain, store.transaction():
             if name is not None and self._named.find(agent, name) is not None:
                 return None
@@ -230,6 +244,9 @@ class Sessions:
         Whether nothing of them remains in any file; where it does, a purge removes it.
         Raises: Refused (unknown, ended), StorageError; then it can be run again.
         """
+        with suppress(Refused, StorageError):  # as high as it stood, so that all of what was said goes
+            if (stored := self._named.read(session)) is not None:
+                self._witnesses.settled(stored)
         # What is stored goes before the session does: interrupted in between, a reset can be run again.
         places = self._clearing.clear(self._family(self.living(session, "reset")))
         row = self._end(session)
@@ -318,12 +335,15 @@ class Sessions:
             return _Change(level, before, lambda _: None)
 
         def apply(store: ControlStore) -> None:
-            store.set_taint(row.id, level)
-            if row.id in self._told:
-                self._told[row.id](level)
+            self._set_taint(store, row.id, level)
 
         detail = f"{row.taint} to {level}: {reason[:REASON_CHARS_MAX]}"
         return _Change(level, (*before, (Action.RAISE, detail)), apply)
+
+    def _set_taint(self, store: ControlStore, session: str, level: Level) -> None:
+        store.set_taint(session, level)
+        if session in self._told:
+            self._told[session](level)
 
     def tell(self, session: str, told: Callable[[Level], None] | None) -> None:
         """Call `told` with the new taint whenever this process raises the session, before anything is read at it.

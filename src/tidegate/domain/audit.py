@@ -50,6 +50,10 @@ class Action(StrEnum):
         return cls.UNKNOWN  # whoever changed the word has broken the chain there, and `verify` must be able to say so
 
 
+STANDINGS = frozenset({Action.OPEN, Action.RAISE, Action.CALL, Action.RESET})
+"""What says where a session stood: the first three, that it stood at the chain's level; the last, that it ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """What happened, before it has a place in a chain.

@@ -22,6 +22,7 @@ CHILD_DEPTH_MAX = 4
 GENERATIONS_MAX = 3
 
 UNKNOWN_SESSION = Deny("P13", "unknown session: the owner makes one with `tidegate session new`")
+OLDER_COPY = Deny("P4", "sessions are lost: control.db is an older copy; the owner runs `tidegate doctor`")
 _ENDED = Deny("P7", "session ended: the owner starts a new one, under a new name")
 _UNCLEARED = Deny("P14", "nothing goes there: it has no clearance in config.toml")
 _HELD = Deny("P14", "this conversation has read what must not go there: the owner can start a fresh session")

@@ -8,12 +8,12 @@ view can name it (P5).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegate.domain.audit import Entry, Event
+from tidegate.domain.audit import Action, Entry, Event
 from tidegate.domain.rank import UNCOUNTED, Match, Statistics
 from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.text import Columns
@@ -279,6 +279,27 @@ class ControlStore(ABC):
         """Give back every file and connection."""
 
 
+class Witness(ABC):
+    """One audit chain, as far as the reference monitor asks it where sessions stood before it opens one (P4).
+
+    Never part of a view, and nothing else of its file can be read here: no verb, and so no model, learns of it (P5).
+    """
+
+    level: Level
+
+    @abstractmethod
+    def standings(self, session: str) -> Set[Action]:
+        """Which of the actions in `STANDINGS` were entered for a session."""
+
+    @abstractmethod
+    def opened(self) -> Iterator[tuple[str, int]]:
+        """The sessions that were opened at this level, the latest first, each with its entry's sequence number."""
+
+    @abstractmethod
+    def heard(self, session: str, *, after: int) -> bool:
+        """Whether anything was entered for a session after a sequence number."""
+
+
 class Views(ABC):
     """What the gate takes its views from."""
 
@@ -297,6 +318,13 @@ class StorageProvider(Views):
     control: ControlStore
     audit_secret: bytes | None
     """What the audit chains are keyed with (P9)."""
+
+    @abstractmethod
+    def witnesses(self, agent: str) -> AbstractContextManager[Sequence[Witness]]:
+        """The chains of an agent, all four or, of one without compartments, none; for the opening of sessions alone.
+
+        Raises: StorageError, always in the same words, when one cannot be read.
+        """
 
     @abstractmethod
     def archive(self, agent: str, level: Level) -> AbstractContextManager[Archive]:

@@ -26,8 +26,10 @@ from tidegate.storage.base import (
     StorageProvider,
     VersionId,
     View,
+    Witness,
     WritableView,
 )
+from tidegate.storage.inmemory_witness import InMemoryWitness
 
 ENDED_KEPT_MAX = 10_000
 """How many ended sessions, of which nothing is stored, can still be told from ones that never were."""
@@ -326,6 +328,10 @@ class InMemoryProvider(StorageProvider):
         self._make(agent)
         visible = self._visible(agent, taint)
         yield WritableView(visible, visible[0])
+
+    @contextmanager
+    def witnesses(self, agent: str) -> Iterator[Sequence[Witness]]:
+        yield [InMemoryWitness(each) for (of, _), each in sorted(self._compartments.items()) if of == agent]
 
     @contextmanager
     def archive(self, agent: str, level: Level) -> Iterator[Archive]:

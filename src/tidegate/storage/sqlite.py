@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage import sqlite_files
-from tidegate.storage.base import Archive, StorageProvider, View, WritableView
+from tidegate.storage.base import Archive, StorageProvider, View, Witness, WritableView
 from tidegate.storage.filesystems import filesystem_of, is_coherent
 from tidegate.storage.inmemory import InMemoryCompartment
 from tidegate.storage.sqlite_archive import SqliteArchive
@@ -26,6 +26,7 @@ from tidegate.storage.sqlite_compartment import SqliteCompartment
 from tidegate.storage.sqlite_connection import DriverError, damaged, driver_errors, storage_error
 from tidegate.storage.sqlite_control import SqliteControlStore
 from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, exists, open_compartment
+from tidegate.storage.sqlite_witness import open_witnesses
 
 VIEWS_MAX = 32
 """Views in use at once, and as many kept open for later: at most 4 files, 12 descriptors each. More calls wait."""
@@ -65,6 +66,10 @@ class SqliteProvider(StorageProvider):
         if not self._pool.holds((agent, taint)) and not self._has_compartments(agent):
             self._files.make_compartments(agent)
         return _Lease(self._pool, (agent, taint), writing=True)
+
+    def witnesses(self, agent: str) -> AbstractContextManager[Sequence[Witness]]:
+        self._pool.require_own_process()
+        return open_witnesses(self._files, agent) if self._has_compartments(agent) else nullcontext(())
 
     @contextmanager
     def archive(self, agent: str, level: Level) -> Iterator[Archive]:

@@ -161,8 +161,8 @@ def copy_file(connection: Connection, path: Path) -> None:
         target.close()
 
 
-def confine(connection: Connection, *, writable: bool) -> None:
-    """The second wall (P17): from now on only plain reads, and changes where `writable`.
+def confine(connection: Connection, *, writable: bool, table: str | None = None) -> None:
+    """The second wall (P17): from now on only plain reads, and changes where `writable`; of one table, if given.
 
     No ATTACH, so no other file can be reached; no schema change; no other pragma. It runs when a statement is
     prepared, not for each row.
@@ -177,6 +177,7 @@ def confine(connection: Connection, *, writable: bool) -> None:
         else:
             free = (action, first, second) == _ANALYSIS or (connection.entering and (action, first) == _ENTRY)
             ok = action in allowed and (free or not _is_fixed(action, first or ""))
+            ok = ok and (action != apsw.SQLITE_READ or table in (None, first))
         return apsw.SQLITE_OK if ok else apsw.SQLITE_DENY
 
     connection.authorizer = authorize

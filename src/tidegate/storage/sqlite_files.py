@@ -157,6 +157,16 @@ def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, sy
         return connection
 
 
+def open_audit(path: Path, agent: str, level: Level) -> Connection:
+    """A connection to a compartment's file that reads the audit and nothing else. It puts the log away if it is last.
+
+    So a look from below leaves no file behind, where the next may come upon a folder that it cannot write.
+    """
+    connection = open_compartment(path, agent, level, writable=True, synchronous="NORMAL")
+    confine(connection, writable=False, table="audit")
+    return connection
+
+
 def open_control(path: Path, *, writable: bool) -> Connection:
     """A confined connection to the control store's file. One that only reads puts the log away too, if it is last."""
     with _opened(path, CONTROL_VERSION, writable=True, synchronous="FULL") as connection:

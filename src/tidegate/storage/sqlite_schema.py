@@ -5,13 +5,18 @@ Times are whole microseconds since 1970 in UTC. Levels are written by name. `PRA
 
 from __future__ import annotations
 
-COMPARTMENT_VERSION = 2
+COMPARTMENT_VERSION = 3
 CONTROL_VERSION = 1
 
 _VOCABULARY = """\
 CREATE TABLE vocabulary (            -- words of the index, for spelling
     word TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
+"""
+
+_STANDINGS = """\
+CREATE INDEX standings ON audit (session, action) WHERE action IN ('open', 'raise', 'call', 'reset');
+CREATE INDEX openings ON audit (sequence, session) WHERE action = 'open';
 """
 
 COMPARTMENT = f"""
@@ -88,6 +93,7 @@ CREATE TABLE audit (                 -- the chain: each hash covers its row and 
     hash       TEXT NOT NULL
 ) STRICT;
 
+{_STANDINGS}
 INSERT INTO compartment VALUES (?, ?, ?);
 PRAGMA user_version = {COMPARTMENT_VERSION};
 """
@@ -114,5 +120,7 @@ DROP TABLE frequencies;
 {_VOCABULARY}
 UPDATE compartment SET analysis = 0;
 """,
+    # What the chain says of one session's standing is found without reading all of it.
+    2: _STANDINGS,
 }
 """For each earlier version of a compartment's schema, what leads to the next. An index of analysis 0 is made anew."""

@@ -89,25 +89,36 @@ def raise_(name: str, target: Level) -> None:
 def ceiling(name: str, target: Level) -> None:
     """Set how high a session may rise. It cannot be below the session's taint."""
     with _sessions() as sessions:
-        row = sessions.find(options().agent, _the(name))
+        row = sessions.named(options().agent, _the(name))
         sessions.set_ceiling(row.id, target)
         _show(sessions.living(row.id))
 
 
 @session.command(
-    common=_OF_ONE, examples=("tidegate session reset main --dry-run", "tidegate session reset main --yes")
+    common=_OF_ONE,
+    examples=(
+        "tidegate session reset main --dry-run",
+        "tidegate session reset main --yes",
+        "tidegate session reset --lost --dry-run",
+    ),
 )
 @click.argument("name", required=False, help=_NAME)
+@click.option("--lost", is_flag=True, help="All that an older copy of control.db lacks, in place of NAME.")
 @click.option("--dry-run", is_flag=True, help="Only show which session would end.")
 @click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
-def reset(name: str | None, dry_run: bool, yes: bool) -> int:
+def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
     """End a session for ever, with its children. Its memories stay; its name is never used again.
 
     What was said in it is really removed. Where others were reading, something may be left in a file: then it says so,
     and the exit code is 3; a purge removes it.
+
+    With --lost, those that the audit knows and control.db does not, as after an older copy of it was put back. Their
+    names are lost with it, and can be given again: to nobody who goes on with what was said before.
     """
+    if lost:
+        return _reset_lost(name, dry_run=dry_run, yes=yes)
     with _sessions() as sessions:
-        row = sessions.find(options().agent, _the(name))
+        row = sessions.named(options().agent, _the(name))
         if dry_run:
             _show(row, dry_run=True)
             return 0
@@ -116,6 +127,28 @@ def reset(name: str | None, dry_run: bool, yes: bool) -> int:
             return 1
         complete = sessions.reset(row.id)
         _show(_any(sessions, row.name or ""))
+    if not complete:
+        note(REMAINS)
+    return 0 if complete else INCOMPLETE
+
+
+def _reset_lost(name: str | None, *, dry_run: bool, yes: bool) -> int:
+    if name is not None or options().session is not None:
+        raise InvalidArgument("name: has no place beside --lost", argument="name")
+    with open_store() as store:
+        owner = store.owner(options().agent)
+        rows = owner.lost()
+        for row in rows:
+            _show(row, dry_run=True)
+        if not rows:
+            remark("no session is lost")
+        if not rows or dry_run:
+            return 0
+        question = f"End {len(rows)} lost sessions for ever?"
+        if not (yes or agreed(question, unasked="a reset is final; without a terminal it needs --yes")):
+            remark("nothing was changed")
+            return 1
+        complete = owner.end_lost()
     if not complete:
         note(REMAINS)
     return 0 if complete else INCOMPLETE

@@ -1,0 +1,126 @@
+"""What the audit says of sessions: an older control store, put back, neither lowers one nor revives it (P4, P7).
+
+Every entry is made before the control store is changed. So where the two differ, the control store was put back or a
+change was cut short, and what was entered holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tidegate.core.audit import Recorder
+from tidegate.domain.audit import Action
+from tidegate.policy.decision import Deny
+from tidegate.policy.hooks import TaintRaise
+from tidegate.policy.levels import Level
+from tidegate.policy.rules import CHILD_DEPTH_MAX, OLDER_COPY, decide
+from tidegate.storage.base import ControlStore, SessionRow, StorageProvider
+
+
+@dataclass(frozen=True, slots=True)
+class Testimony:
+    """What all chains of an agent say of one session. highest: at which it stood; PUBLIC where they say nothing."""
+
+    highest: Level
+    ended: bool
+
+    def adds_to(self, row: SessionRow) -> bool:
+        """Whether the session stands lower than this, or lives though it ended."""
+        return not row.ended and (self.ended or not self.highest.can_flow_to(row.taint))
+
+
+class Witnesses:
+    """Asks the chains when a session is opened, before any view. Nothing but where it stood leaves from here (P5)."""
+
+    def __init__(
+        self,
+        provider: StorageProvider,
+        recorder: Recorder,
+        read: Callable[[str], SessionRow | None],
+        set_taint: Callable[[ControlStore, str, Level], None],
+    ) -> None:
+        self._provider = provider
+        self._control = provider.control
+        self._recorder = recorder
+        self._read = read
+        self._set_taint = set_taint
+
+    def settled(self, row: SessionRow) -> SessionRow | None:
+        """A named session as it is stored once it and its parents stand as high as the audit says, or have ended.
+
+        Nothing is entered: it has been. Raises: Refused (ceiling), StorageError (a chain that cannot be read).
+        """
+        line: list[str] = []
+        above: SessionRow | None = row
+        while above is not None and len(line) <= CHILD_DEPTH_MAX:
+            line.append(above.id)
+            above = self._control.read(above.parent) if above.parent is not None else None
+        for each in reversed(line):
+            self._settle(each)
+        return self._control.read(row.id)
+
+    def _settle(self, session: str) -> None:
+        while (row := self._read(session)) is not None and not row.ended:  # each turn follows a change of the session
+            said = _testimony(self._provider, row.agent, session)
+            if not said.adds_to(row):
+                return
+            decision = decide(TaintRaise(row.standing, said.highest))
+            if isinstance(decision, Deny) and not said.ended:
+                self._recorder.refuse(row, decision, "resume")
+            with self._control.transaction():
+                if self._read(session) == row:
+                    self._set_taint(self._control, session, max(row.taint, said.highest))
+                    if said.ended:
+                        self._control.end(session)
+                    return
+
+    def require_all_known(self, agent: str) -> None:
+        """Nothing, unless a session was lost: then a new one could bear its name. Raises: Refused, StorageError.
+
+        An older copy lacks what was opened last. So in each chain one known session is enough.
+        """
+        if next(_lost(self._provider, agent, latest=True), None) is not None:
+            self._recorder.refuse(None, OLDER_COPY, "open")
+
+
+def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:
+    """Sessions of an agent that the audit knows and the control store does not, the oldest of each chain first.
+
+    Their names are in no chain: their ids stand for them. Raises: StorageError.
+    """
+    rows: list[SessionRow] = []
+    for session in reversed(list(_lost(provider, agent, latest=False))):
+        said, name = _testimony(provider, agent, session), spare_name(provider.control, agent, session)
+        rows.append(SessionRow(session, agent, name, said.highest, Level.RESTRICTED, None, said.ended))
+    return rows
+
+
+def _testimony(provider: StorageProvider, agent: str, session: str) -> Testimony:
+    with provider.witnesses(agent) as witnesses:
+        said = [(each.level, each.standings(session)) for each in witnesses]
+    stood = [level for level, actions in said if actions - {Action.RESET}]
+    return Testimony(max(stood, default=Level.PUBLIC), any(Action.RESET in actions for _, actions in said))
+
+
+def _lost(provider: StorageProvider, agent: str, *, latest: bool) -> Iterator[str]:
+    """latest: of each chain only those that come after the latest known one."""
+    known = provider.control.read
+    with provider.witnesses(agent) as witnesses:
+        for witness in witnesses:
+            for session, sequence in witness.opened():
+                if known(session) is not None:
+                    if latest:
+                        break
+                    continue
+                acted = any(each.standings(session) - {Action.OPEN} for each in witnesses)
+                # An opening alone may have been cut short. And what was being opened is known once it has acted.
+                if (acted or witness.heard(session, after=sequence)) and known(session) is None:
+                    yield session
+
+
+def spare_name(control: ControlStore, agent: str, name: str) -> str:
+    """A name like this one that no session has or had."""
+    while control.find(agent, name) is not None:
+        name += "'"
+    return name
