@@ -341,6 +341,9 @@ class InMemoryProvider(StorageProvider):
                 del self._compartments[agent, level]
         return there
 
+    def has(self, agent: str) -> bool:
+        return agent in self.agents()
+
     def agents(self) -> list[str]:
         with self._lock:
             return sorted({agent for agent, _ in self._compartments})

@@ -90,9 +90,14 @@ class SqliteProvider(StorageProvider):
         for level in () if dry_run else there:
             with self._locks[agent, level]:
                 erase(self._files.compartment(agent, level))
+        if not dry_run:
+            self._files.end_making(agent)
         self._known.discard(agent)
         self._pool.forget(agent)
         return there
+
+    def has(self, agent: str) -> bool:
+        return self._files.has_compartments(agent)
 
     def agents(self) -> list[str]:
         return self._files.agents()
