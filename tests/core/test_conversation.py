@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import apsw
 import pytest
-from tests.core.transfer_scene import AGENT, NOW, Scene
+from tests.core.transfer_scene import AGENT, NOW, Open, Scene
 from tests.storage.scene import bytes_of
 
 import tidegate
