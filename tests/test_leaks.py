@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 from tests.yardstick import leaks_owner, leaks_sessions, leaks_storage, leaks_verbs
@@ -13,7 +14,7 @@ from tests.yardstick.interference import differences
 from tests.yardstick.leaks import LEAKS, Leak, know_the_home
 
 TRACES_MAX = 2_000
-"""The first so many traces of test_two_worlds and test_stateful must be enough for every leak."""
+"""So many traces as in test_two_worlds, with and without the owner's acts, or test_stateful find every leak."""
 
 
 @pytest.fixture
@@ -25,7 +26,8 @@ def backend() -> Iterator[InMemoryBackend]:
 
 def traces_until_told(backend: InMemoryBackend) -> int | None:
     """How many two-world traces it takes until an observer sees what it may not depend on; None: more than enough."""
-    traces = (observed_trace(f"two worlds {seed}", 10, owned=True) for seed in range(TRACES_MAX))
+    seeds = product(range(TRACES_MAX), (False, True))
+    traces = (observed_trace(f"two worlds {seed}", 10, owned=owned) for seed, owned in seeds)
     return next((n for n, (steps, observer) in enumerate(traces, 1) if differences(backend, steps, observer)), None)
 
 
