@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from random import Random
 
 import pytest
-from tests.yardstick import leaks_sessions, leaks_storage, leaks_verbs
+from tests.yardstick import leaks_owner, leaks_sessions, leaks_storage, leaks_verbs
 from tests.yardstick.agreement import disagreement
 from tests.yardstick.backends import InMemoryBackend
 from tests.yardstick.generate import observed_trace, random_trace
@@ -15,7 +16,7 @@ from tests.yardstick.leaks import LEAKS, Leak, know_the_home
 from tests.yardstick.putback import put_back_wrongs
 
 TRACES_MAX = 2_000
-"""The first so many traces of test_two_worlds and test_stateful must be enough for every leak."""
+"""So many traces as in test_two_worlds, with and without the owner's acts, or test_stateful find every leak."""
 
 
 @pytest.fixture
@@ -27,7 +28,8 @@ def backend() -> Iterator[InMemoryBackend]:
 
 def traces_until_told(backend: InMemoryBackend) -> int | None:
     """How many two-world traces it takes until an observer sees what it may not depend on; None: more than enough."""
-    traces = (observed_trace(f"two worlds {seed}", 10) for seed in range(TRACES_MAX))
+    seeds = product(range(TRACES_MAX), (False, True))
+    traces = (observed_trace(f"two worlds {seed}", 10, owned=owned) for seed, owned in seeds)
     return next((n for n, (steps, observer) in enumerate(traces, 1) if differences(backend, steps, observer)), None)
 
 
@@ -56,7 +58,7 @@ def test_the_harness_finds_the_leak(leak: Leak, backend: InMemoryBackend, monkey
 def test_knowing_the_home_alone_is_no_leak(backend: InMemoryBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     know_the_home(monkeypatch)
     for seed in range(200):
-        steps, observer = observed_trace(f"two worlds {seed}", 10)
+        steps, observer = observed_trace(f"two worlds {seed}", 10, owned=True)
         assert not differences(backend, steps, observer)
         assert not disagreement(backend, random_trace(f"stateful {seed}", 14))
 
@@ -64,4 +66,4 @@ def test_knowing_the_home_alone_is_no_leak(backend: InMemoryBackend, monkeypatch
 def test_the_catalogue_is_large_and_each_leak_is_in_it_once() -> None:
     assert len({leak.name for leak in LEAKS}) == len(LEAKS) >= 60
     assert sum(not (leak.by_model or leak.by_put_back) for leak in LEAKS) >= 40
-    assert {leaks_sessions, leaks_storage, leaks_verbs}
+    assert {leaks_owner, leaks_sessions, leaks_storage, leaks_verbs}

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import apsw
 import pytest
-from tests.core.transfer_scene import AGENT, NOW, Scene
+from tests.core.transfer_scene import AGENT, NOW, Open, Scene
 from tests.storage.scene import bytes_of
 
 import tidegate
@@ -284,6 +284,23 @@ def test_a_purge_removes_what_sessions_said_that_nobody_can_go_on_with(scene: Sc
     assert (said(killed), len(said(main))) == ([], 2)
     assert purged(scene, INTERNAL) == 3
     assert all(verdict.holds for verdict in owner.verify())
+
+
+def test_p5_what_a_purge_removes_below_does_not_depend_on_whether_a_session_that_rose_has_ended(opening: Open) -> None:
+    left = []
+    for end in (True, False):
+        scene = opening()
+        session = scene.store.session(AGENT, "main")
+        session.conversation.append(["one"])
+        session.raise_taint(CONFIDENTIAL)
+        session.conversation.append(["two"])
+        if end:
+            session.end()
+        purges = scene.store.owner(AGENT).purge(timedelta())
+        left.append({each.classification: each.versions for each in purges if each.classification < CONFIDENTIAL})
+        assert purged(scene, CONFIDENTIAL) == end
+    assert left[0] == left[1]
+    assert left[0][PUBLIC] == 1
 
 
 def test_p7_what_a_child_in_another_process_said_does_not_outlast_a_purge(home: Path) -> None:

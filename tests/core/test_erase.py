@@ -27,6 +27,20 @@ def test_an_erased_agent_has_no_memories_and_no_living_session(scene: Scene) -> 
         session.memory.get("k")
 
 
+@pytest.mark.parametrize("level", list(Level))
+def test_p5_a_refusal_after_an_erasure_is_entered_only_where_its_own_level_was_used_again(
+    scene: Scene, level: Level
+) -> None:
+    ended = scene.store.session(AGENT, "main", Level.INTERNAL)
+    scene.store.owner(AGENT).erase()
+    scene.store.session(AGENT, level=level).memory.save("k", "one")
+    with pytest.raises(Refused, match="ended"):
+        ended.memory.get("k")
+    with scene.provider.archive(AGENT, Level.INTERNAL) as archive:
+        actions = [str(entry.event.action) for entry in archive.entries()]
+    assert actions == (["save", "refuse"] if level is Level.INTERNAL else [])
+
+
 def test_erasing_tells_where_the_chains_ended(scene: Scene) -> None:
     scene.save("k", "one")
     heads = scene.store.owner(AGENT).anchor()

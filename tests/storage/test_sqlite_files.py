@@ -21,7 +21,7 @@ from tidegate.policy.levels import Level
 from tidegate.storage import sqlite_files
 from tidegate.storage.filesystems import filesystem_of, is_coherent
 from tidegate.storage.sqlite import SqliteProvider
-from tidegate.storage.sqlite_files import open_compartment
+from tidegate.storage.sqlite_files import MAKING, open_compartment
 from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION, CONTROL_VERSION
 
 ALL = [f"{level.name.lower()}.db" for level in Level]
@@ -209,6 +209,7 @@ def test_a_kill_while_the_files_are_made_heals(home: Path, left: int) -> None:
         pass
     for name in ALL[left:]:
         (home / "agents" / "assistant" / name).unlink()
+    (home / "agents" / "assistant" / MAKING).touch()
     stray = home / "agents" / "assistant" / ".public.db.0123.new"
     stray.write_bytes(b"half")
     with opened(home) as store:
@@ -246,7 +247,7 @@ def test_what_is_made_is_made_to_stay_after_a_loss_of_power(home: Path, monkeypa
         store.session("assistant", "main")
     folders = [home.parent, home, home / "agents", home / "agents" / "assistant"]
     assert {str(folder) for folder in folders} <= set(synchronised)
-    assert synchronised.count(str(home / "agents" / "assistant")) == 4  # once a file, after it has its name
+    assert synchronised.count(str(home / "agents" / "assistant")) == 5  # the mark, then each file once it has its name
 
 
 # Versions of the schema

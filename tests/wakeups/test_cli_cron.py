@@ -173,6 +173,16 @@ def test_run_takes_no_level_and_needs_a_model(cli: Run, monkeypatch: pytest.Monk
     assert cli("run", "--once", "--json").error["argument"] == "chat.model"
 
 
+def test_p6_an_agent_whose_files_cannot_be_read_keeps_no_other_from_its_runs(cli: Run, home: Path) -> None:
+    for agent in ("ada", "bob"):
+        cli(*ADD, "--agent", agent)
+        cli("cron", "run-now", "digest", "--agent", agent)
+    for path in (home / "agents" / "ada").glob("*.db*"):
+        path.write_bytes(b"garbage")
+    assert cli("run", "--once").code != 0
+    assert cli("run", "--once", "--agent", "bob").err == "tidegate run: 0 runs\n"
+
+
 def test_run_once_looks_at_all_agents_or_at_one(cli: Run) -> None:
     for agent in ("ada", "bob"):
         cli(*ADD, "--agent", agent)

@@ -34,7 +34,7 @@ def differs(step: t.Step, expected: Answer, outcome: Outcome, model: Model) -> s
     answer = error_of(outcome.answer) if "error" in outcome.answer and "error" in expected else outcome.answer
     if answer != said:
         return f"step {step.index} answers {outcome.answer!r}; expected {said!r}"
-    session = None if isinstance(step.op, t.Restart) else model.sessions.get(step.op.seat)
+    session = None if isinstance(step.op, t.Restart | t.Owned) else model.sessions.get(step.op.seat)
     if session is not None and outcome.standing is not None:
         row, stands = outcome.standing, (session.taint, session.ceiling, session.ended)
         if (row.taint, row.ceiling, row.ended) != stands:

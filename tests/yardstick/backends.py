@@ -6,15 +6,17 @@ import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 
+from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import StorageProvider
-from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.storage.base import Archive, StorageProvider
+from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
 from tidegate.storage.sqlite import SqliteProvider
 
 
@@ -42,8 +44,40 @@ class Backend(ABC):
         """Put an older copy of the control store in its place. Nothing may be open."""
 
     @abstractmethod
+    def lose(self, agent: str, level: Level) -> None:
+        """Lose the file of a compartment. Nothing may be open."""
+
+    @abstractmethod
     def close(self) -> None:
         """Leave nothing behind."""
+
+
+class LosingProvider(InMemoryProvider):
+    """Compartments of which some are lost, as a file that is gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost: set[tuple[str, Level]] = set()
+
+    def _visible(self, agent: str, taint: Level) -> tuple[InMemoryCompartment, ...]:
+        self._require_there(agent, (level for level in Level if level.can_flow_to(taint)))
+        return super()._visible(agent, taint)
+
+    @contextmanager
+    def archive(self, agent: str, level: Level) -> Iterator[Archive]:
+        self._require_there(agent, [level])
+        with super().archive(agent, level) as archive:
+            yield archive
+
+    def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
+        there = [level for level in super().erase(agent, dry_run=dry_run) if (agent, level) not in self.lost]
+        if not dry_run:
+            self.lost = {place for place in self.lost if place[0] != agent}
+        return there
+
+    def _require_there(self, agent: str, levels: Iterable[Level]) -> None:
+        if any((agent, level) in self.lost for level in levels):
+            raise StorageError("a file of the store is missing; run `tidegate doctor`")
 
 
 class InMemoryBackend(Backend):
@@ -53,13 +87,16 @@ class InMemoryBackend(Backend):
     parts = 1
 
     def __init__(self) -> None:
-        self._provider = InMemoryProvider()
+        self._provider = LosingProvider()
 
     def provider(self) -> StorageProvider:
         return self._provider
 
     def erase(self, agents: Collection[str] = ()) -> None:
-        self._provider = InMemoryProvider()
+        self._provider = LosingProvider()
+
+    def lose(self, agent: str, level: Level) -> None:
+        self._provider.lost.add((agent, level))
 
     def control(self) -> object:
         return dict(self._provider.control._rows)
@@ -101,6 +138,11 @@ class SqliteBackend(Backend):
     def put_back(self, copy: Any) -> None:
         if copy is not None:
             (self.home / "control.db").write_bytes(copy)
+
+    def lose(self, agent: str, level: Level) -> None:
+        path = self.home / "agents" / agent / f"{level.name.lower()}.db"
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
+from typing import TypeVar, get_args
 
 from tests.yardstick import traces as t
 from tests.yardstick.interference import Observer
@@ -13,6 +14,7 @@ from tests.yardstick.worlds import time_of
 
 from tidegate.policy.levels import Level
 
+Chosen = TypeVar("Chosen")
 AGENT, OTHERS = "ada", ("adam", "ad_", "a-da", "ada.restricted")
 KEYS = ("tea", "Tea", "te_", "tea-time", "user-name", "caf\u00e9", "cafe\u0301", "a:b", "%")
 WORDS = ("tea", "green", "black", "milk", "the", "drinks", "teas", "secret")
@@ -48,7 +50,7 @@ CALLS: tuple[tuple[str, tuple[tuple[str, t.Frozen], ...], tuple[str, str] | None
 class Generator:
     """Makes one trace. It follows the model, so that operations mostly meet sessions that exist."""
 
-    def __init__(self, random: Random, other: str, *, jobs: bool = False) -> None:
+    def __init__(self, random: Random, other: str, *, jobs: bool = False, owned: bool = False) -> None:
         self._random = random
         self._model = Model()
         self._steps: list[t.Step] = []
@@ -56,6 +58,8 @@ class Generator:
         self._keys = random.sample(KEYS, 3)
         self._opened = 0
         self._jobs = jobs
+        self._theme = random.choice((None, *get_args(t.Owned))) if owned else None
+        self._erased: set[str] = set()
         self._scheduled: list[tuple[str, Level]] = []
 
     def trace(self, length: int) -> t.Trace:
@@ -74,6 +78,8 @@ class Generator:
         step = t.Step(len(self._steps), op)
         self._steps.append(step)
         self._model.answer(step, time_of(step.index))
+        if isinstance(op, t.Erase):
+            self._erased.add(op.agent)
 
     def _any(self) -> t.Op:
         makers, weights = zip(*self._makers(), strict=True)
@@ -105,6 +111,7 @@ class Generator:
             (self._resume, 3),
             (t.Restart, 2),
             *self._job_makers(),
+            *self._owned_makers(),
         ]
 
     def _job_makers(self) -> list[tuple[Callable[[], t.Op], int]]:
@@ -116,6 +123,48 @@ class Generator:
             (lambda: t.Unschedule(self._seat(), self._key()), 6),
             (self._wake, 90),
         ]
+
+    def _owned_makers(self) -> list[tuple[Callable[[], t.Op], int]]:
+        """The owner's acts and losses, and what tells of them: each trace has much of one."""
+        sessions = [s for s in self._model.sessions.values() if not s.ended]
+        said = [s for s in sessions if any(level is s.taint for _, level in s.messages)]
+        rose = [s for s in self._model.sessions.values() if any(level < s.taint for _, level in s.messages)]
+        over = [s for s in self._model.sessions.values() if s.ended and s.seat.agent in self._erased]
+        used = [place for place, entries in self._model.audit.items() if entries and place not in self._model.lost]
+        if self._theme is t.Purge:
+            return [
+                (lambda: t.Say(self._seat(), self._words(3)), 80),
+                *self._of(said, lambda s: t.Raise(s.seat, Level.RESTRICTED), 100),
+                *self._of([s for s in rose if not s.ended], lambda s: t.End(s.seat), 200),
+                *self._of(rose, self._purge_of, 150),
+            ]
+        if self._theme is t.Erase:
+            return [
+                (lambda: t.Erase(self._agent()), 25),
+                *self._of(over, lambda s: t.Get(s.seat, self._key()), 150),
+                *self._of(over, lambda s: self._passing(s.seat.agent), 80),
+            ]
+        if self._theme is t.Lose:
+            return [
+                (lambda: self._passing(self._agent()), 40),
+                *self._of(sessions, lambda s: t.End(s.seat), 10),
+                *self._of(used, lambda place: t.Lose(*place), 30),
+            ]
+        return []
+
+    def _of(
+        self, among: Sequence[Chosen], made: Callable[[Chosen], t.Op], weight: int
+    ) -> list[tuple[Callable[[], t.Op], int]]:
+        """What is made of one of these, if there is any."""
+        return [(lambda: made(self._random.choice(among)), weight)] if among else []
+
+    def _passing(self, agent: str) -> t.Op:
+        """A session that nothing is stored about."""
+        self._opened += 1
+        return t.Open(t.Seat(agent, f"e{self._opened}", named=False), self._level())
+
+    def _purge_of(self, session: Session) -> t.Op:
+        return t.Purge(session.seat.agent, self._random.choice(session.messages)[1])
 
     # What operations are made of
 
@@ -199,8 +248,7 @@ class Generator:
     def _open(self) -> t.Op:
         """Mostly a session that is new or known; sometimes one that nothing is stored about."""
         if self._random.random() < 0.2:
-            self._opened += 1
-            return t.Open(t.Seat(self._agent(), f"e{self._opened}", named=False), self._level())
+            return self._passing(self._agent())
         over = [s.seat for s in self._model.sessions.values() if s.ended and s.seat.named and s.parent is None]
         if over and self._coin():  # what a client does that reconnects (P7)
             return t.Open(self._random.choice(over), Level.PUBLIC)
@@ -271,16 +319,26 @@ def random_trace(seed: str, length: int, *, parts: int = 1) -> t.Trace:
     return joined([Generator(random, random.choice(OTHERS)).trace(length) for _ in range(parts)])
 
 
-def observed_trace(seed: str, length: int, *, parts: int = 1, jobs: bool = False) -> tuple[t.Trace, Observer]:
+def observed_trace(
+    seed: str, length: int, *, parts: int = 1, jobs: bool = False, owned: bool = False
+) -> tuple[t.Trace, Observer]:
     """A trace with probes at its end, and an observer of it: either agent in it, at any level. parts: as above.
 
-    The probes see what all parts have left. jobs: whether they are in the alphabet.
+    The probes see what all parts have left. jobs, owned: whether they are in the alphabet, and the
+    owner's acts and losses.
     """
     random = Random(seed)
     other = random.choice(OTHERS)
     observer = Observer(random.choice((AGENT, other)), random.choice(list(Level)))
-    before = [Generator(random, other, jobs=jobs).trace(length) for _ in range(parts - 1)]
-    return joined([*before, _observed(Generator(random, other, jobs=jobs), length, observer)]), observer
+    generators = [Generator(random, other, jobs=jobs, owned=owned) for _ in range(parts)]
+    before = [_mended(generator.trace(length)) for generator in generators[:-1]]
+    return joined([*before, _observed(generators[-1], length, observer)]), observer
+
+
+def _mended(steps: t.Trace) -> t.Trace:
+    """A part after which nothing is lost, so that there is something to see in the next."""
+    lost = sorted({step.op.agent for step in steps if isinstance(step.op, t.Lose)})
+    return steps + tuple(t.Step(len(steps) + place, t.Erase(agent)) for place, agent in enumerate(lost))
 
 
 def joined(traces: Sequence[t.Trace]) -> t.Trace:
@@ -299,7 +357,7 @@ def _observed(generator: Generator, length: int, observer: Observer) -> t.Trace:
 
 
 def _moved(op: t.Op, start: int, suffix: str) -> t.Op:
-    if isinstance(op, t.Restart) or not suffix:
+    if isinstance(op, t.Restart | t.Owned) or not suffix:
         return op
     op = replace(op, seat=replace(op.seat, label=op.seat.label + suffix))
     if isinstance(op, t.Open) and op.parent:

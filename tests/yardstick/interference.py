@@ -2,7 +2,8 @@
 
 An operation concerns the lowest level at which it may be felt: that of its session before it; of a reset, an end or a
 ceiling also the sessions below it in the tree, of an end the parent that its taint joins, and of a reset or an end the
-levels of the messages that go with the conversation.
+levels of the messages that go with the conversation. The owner's acts concern the levels that they change: a purge its
+own, an erasure all of its agent's. The loss of a file is no act: it happens in both worlds, if the file was used.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.yardstick.backends import Backend
 from tests.yardstick.model import Answer, Model, Session
 from tests.yardstick.worlds import Contents, Outcome, World, contents, time_of
 
+from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import SessionRow
 
@@ -65,9 +67,9 @@ def answered(model: Model, step: t.Step) -> tuple[Concern, Answer]:
     """Whom the next step concerns, and the model's answer to it."""
     acting, felt = _acting(model, step.op), _felt(model, step.op)
     answer = model.answer(step, time_of(step.index))
-    if "error" in answer and isinstance(step.op, t.Ceiling | t.Reset):
+    if answer.get("error") not in (None, "STORAGE") and isinstance(step.op, t.Ceiling | t.Reset):
         felt = acting  # what was refused changed nothing
-    agent = None if isinstance(step.op, t.Restart) else step.op.seat.agent
+    agent = _agent(step.op)
     return Concern(step, agent, acting, felt), answer
 
 
@@ -94,7 +96,7 @@ class Remains:
     """All that a world has shown, and all that is left in it."""
 
     outcomes: dict[int, Outcome]
-    compartments: dict[tuple[str, Level], Contents]
+    compartments: dict[tuple[str, Level], Contents | None]  # None: it cannot be read
     rows: dict[str, list[SessionRow]]
 
 
@@ -104,12 +106,19 @@ Sight: TypeAlias = dict[str, object]
 
 def remains(world: World, outcomes: dict[int, Outcome], agents: Collection[str], highest: Level) -> Remains:
     """What is left of some agents, up to a level."""
-    compartments = dict[tuple[str, Level], Contents]()
+    compartments = dict[tuple[str, Level], Contents | None]()
     for agent, level in product(agents, Level):
         if level.can_flow_to(highest):
-            with world.compartment(agent, level) as compartment:
-                compartments[agent, level] = contents(compartment)
+            compartments[agent, level] = _left_in(world, agent, level)
     return Remains(outcomes, compartments, {agent: world.rows(agent) for agent in agents})
+
+
+def _left_in(world: World, agent: str, level: Level) -> Contents | None:
+    try:
+        with world.compartment(agent, level) as compartment:
+            return contents(compartment)
+    except StorageError:
+        return None
 
 
 def run(backend: Backend, steps: t.Trace, observer: Observer, made: Callable[..., World] = World) -> Remains:
@@ -147,8 +156,17 @@ def compare(whole: Sight, alone: Sight) -> Iterator[str]:
             yield f"{name}: {whole.get(name)!r} against {alone.get(name)!r} alone"
 
 
+def _agent(op: t.Op) -> str | None:
+    """Whose an operation is. A loss stops every process, and so is everyone's."""
+    if isinstance(op, t.Restart | t.Lose):
+        return None
+    return op.agent if isinstance(op, t.Erase | t.Purge) else op.seat.agent
+
+
 def _acting(model: Model, op: t.Op) -> Level:
     """The taint before the operation of the session that asks and is answered."""
+    if isinstance(op, t.Owned):
+        return Level.RESTRICTED  # the owner, who sees all levels, is answered
     if isinstance(op, t.Restart):
         return Level.PUBLIC
     if isinstance(op, t.Wake):
@@ -162,6 +180,8 @@ def _acting(model: Model, op: t.Op) -> Level:
 
 def _felt(model: Model, op: t.Op) -> Level:
     """The lowest taint before the operation of any session that it changes, or that is told of it."""
+    if isinstance(op, t.Owned):
+        return op.level if isinstance(op, t.Purge) else Level.PUBLIC
     acting = _acting(model, op)
     session = None if isinstance(op, t.Restart) else model.sessions.get(op.seat)
     match op:

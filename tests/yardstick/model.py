@@ -74,13 +74,17 @@ class Session:
 
 @dataclass
 class Model:
-    """The whole system. `answer` takes the next operation."""
+    """The whole system. `answer` takes the next operation.
+
+    lost: the compartments whose files are gone. Nothing can be entered there, or above.
+    """
 
     items: dict[tuple[str, Level], dict[str, Item]] = field(default_factory=dict)
     sessions: dict[t.Seat, Session] = field(default_factory=dict)
     audit: dict[tuple[str, Level], list[str]] = field(default_factory=dict)
     cursors: dict[int, Cursor | None] = field(default_factory=dict)
     todos: dict[tuple[str, Level], tuple[str, ...]] = field(default_factory=dict)
+    lost: set[tuple[str, Level]] = field(default_factory=set)
     now: datetime = datetime.min
 
     def answer(self, step: t.Step, now: datetime) -> Answer:
@@ -95,6 +99,8 @@ class Model:
         match step.op:
             case t.Restart():
                 return self.restart()
+            case t.Erase() | t.Purge() | t.Lose() as op:
+                return self.owned(op)
             case t.Schedule() | t.Scheduled() | t.Unschedule() | t.Wake():
                 return {}  # no session of a trace changes by it; what it answers, this model does not say
             case t.Open() as op:
@@ -163,6 +169,28 @@ class Model:
             self.sessions.pop(seat).own_end = True
         return {}
 
+    def owned(self, op: t.Owned) -> Answer:
+        """What becomes of sessions and conversations. What the owner is answered, this model does not say."""
+        mine = [s for s in self.sessions.values() if s.seat.agent == op.agent]
+        match op:
+            case t.Erase():
+                for s in mine:
+                    s.own_end = True
+                    s.messages.clear()
+                for table in (self.items, self.audit, self.todos):
+                    for place in [place for place in table if place[0] == op.agent]:
+                        del table[place]  # type: ignore[attr-defined]
+                self.lost = {place for place in self.lost if place[0] != op.agent}
+            case t.Purge():
+                for s in mine if (op.agent, op.level) not in self.lost else ():
+                    if s.own_end or not s.seat.named or s.taint != op.level:
+                        s.messages = [said for said in s.messages if said[1] != op.level]
+            case t.Lose():
+                if self.audit.get((op.agent, op.level)):
+                    self.lost.add((op.agent, op.level))
+                self.restart()
+        return {}
+
     def session(self, seat: t.Seat) -> Session:
         if seat not in self.sessions:
             raise ModelError("REFUSED", rule="P13")
@@ -175,7 +203,8 @@ class Model:
         return s
 
     def refuse(self, s: Session, rule: str) -> ModelError:
-        self.enter(s, s.taint, "refuse")
+        if not s.ended or self.audit.get((s.seat.agent, s.taint)):
+            self.enter(s, s.taint, "refuse")  # else it is of what was erased, or was never used
         return ModelError("REFUSED", rule=rule)
 
     def open(self, op: t.Open) -> Answer:
@@ -188,9 +217,10 @@ class Model:
             raise self.refuse(parent, "P15")
         if level > ceiling:
             raise self.refuse(parent, "P4") if parent else ModelError("REFUSED", rule="P4")
-        s = self.sessions[op.seat] = Session(op.seat, level, ceiling, parent)
+        s = Session(op.seat, level, ceiling, parent)
         if op.seat.named:
             self.enter(s, level, "open")
+        self.sessions[op.seat] = s
         return {"taint": level}
 
     def resume(self, s: Session, op: t.Open, level: Level) -> Level:
@@ -243,6 +273,8 @@ class Model:
                 each.messages.clear()
 
     def enter(self, s: Session, level: Level, action: str) -> None:
+        if any((s.seat.agent, each) in self.lost for each in LEVELS if each <= level):
+            raise ModelError("STORAGE")
         self.audit.setdefault((s.seat.agent, level), []).append(action)
 
     # What a session sees

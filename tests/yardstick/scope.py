@@ -99,7 +99,7 @@ def _questions(seat: t.Seat) -> Iterator[t.Op]:
 
 
 def _seats(op: t.Op) -> Iterator[t.Seat]:
-    if isinstance(op, t.Restart):
+    if isinstance(op, t.Restart | t.Owned):
         return
     if isinstance(op, t.Open) and op.parent in BASE:
         yield op.parent

@@ -221,12 +221,36 @@ class Restart:
     """Every process stops, and starts again on the same home. Handles are taken up anew, by name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """The owner erases all of an agent; its sessions end."""
+
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """The owner purges one level of an agent, of whatever is dead, however young."""
+
+    agent: str
+    level: Level
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """Every process stops, the file of one level is gone if that level was ever used, and all start again."""
+
+    agent: str
+    level: Level
+
+
 Memory: TypeAlias = Save | SaveMany | Get | Search | Pages | Page | More | Delete | Call
 Other: TypeAlias = Context | Plan | Planned | Say | Said
 Verb: TypeAlias = Memory | Other
 Act: TypeAlias = Open | Resume | Raise | Ceiling | Reset | End
 Job: TypeAlias = Schedule | Scheduled | Unschedule | Wake
-Op: TypeAlias = Verb | Act | Restart | Job
+Owned: TypeAlias = Erase | Purge | Lose
+Op: TypeAlias = Verb | Act | Restart | Job | Owned
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,5 +276,5 @@ def show(steps: Trace) -> str:
 
 def brief(op: Op) -> str:
     """An operation in a few words, for the name of a test."""
-    fields = [str(getattr(op, name)) for name in op.__slots__ if name in ("seat", "key", "level")]
+    fields = [str(getattr(op, name)) for name in op.__slots__ if name in ("seat", "agent", "key", "level")]
     return "-".join([type(op).__name__.lower(), *fields]).replace("/", "-")

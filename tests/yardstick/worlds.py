@@ -20,7 +20,7 @@ from tidegate.domain.memory import Page
 from tidegate.domain.moment import write_time
 from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Kind, Record
-from tidegate.errors import Refused, TidegateError
+from tidegate.errors import Refused, StorageError, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Reading, SessionRow
 from tidegate.tools import TOOLS, results
@@ -78,7 +78,8 @@ class World:
             answer, raw = self._act(step)
         except TidegateError as error:
             answer = {"error": error.code, "message": str(error), **error.details}
-        return Outcome(answer, raw, None if isinstance(step.op, t.Restart) else self.row(step.op.seat))
+        ownerless = isinstance(step.op, t.Restart | t.Owned)
+        return Outcome(answer, raw, None if ownerless else self.row(step.op.seat))
 
     def row(self, seat: t.Seat) -> SessionRow | None:
         """The session of a seat as the store has it now."""
@@ -127,6 +128,8 @@ class World:
         match step.op:
             case t.Restart():
                 return self._restart()
+            case t.Erase() | t.Purge() | t.Lose() as op:
+                return self._owned(op), None
             case t.Wake(seat, level, rises):
                 return {"runs": wake(self.store, self._clock, self._lane, seat.agent, level, rises)}, None
             case t.Schedule() | t.Scheduled() | t.Unschedule() as op:
@@ -149,6 +152,28 @@ class World:
                 return {}, None
             case op:
                 return self._verb(step.index, op, self._handle(op.seat))
+
+    def _owned(self, op: t.Owned) -> Answer:
+        match op:
+            case t.Erase(agent):
+                erased = self.store.owner(agent).erase()
+                return {"levels": erased.levels, "sessions": erased.sessions}
+            case t.Purge(agent, level):
+                return {"purged": self.store.owner(agent).purge(timedelta(), level)}
+            case t.Lose(agent, level):
+                used = self._is_used(agent, level)
+                self.store.close()
+                if used:
+                    self.backend.lose(agent, level)
+                self._restart()
+                return {}
+
+    def _is_used(self, agent: str, level: Level) -> bool:
+        try:
+            with self.store._provider.archive(agent, level) as archive:
+                return archive.last_entry() is not None
+        except (StorageError, KeyError):
+            return False
 
     def _job(self, op: t.Schedule | t.Scheduled | t.Unschedule, session: Session) -> tuple[Answer, object]:
         match op:

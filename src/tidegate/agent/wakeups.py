@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from tidegate.agent.worker import POLL_SECONDS, Worker
 from tidegate.agent.workshop import Workshop
 from tidegate.domain.arguments import check_agent
-from tidegate.errors import InvalidArgument
+from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.levels import Level
 
 _GOODBYE_SECONDS = 8
+
+Done = TypeVar("Done")
 
 
 class Wakeups:
@@ -43,14 +46,24 @@ class Wakeups:
         """Do what is due now, level by level; how many runs there were. Raises: StorageError.
 
         Where something is said to run, it waits for a sign of life, a lease at most: there is no later look at it.
+        What fails for one keeps no other from its runs (P6): it is raised at the end.
         """
+        failed = list[StorageError]()
         list(self._hire())
-        done = sum(worker.tick() for worker in self._workers.values())
+        done = sum(self._each(Worker.tick, failed))
         # The lowest first, each by itself: when it goes on does not depend on those above (P5).
-        done += sum(worker.make_sure(time.sleep) for worker in self._workers.values())
-        for worker in self._workers.values():  # the lowest first, so that what rises is handed over above
-            worker.finish()
+        done += sum(self._each(lambda worker: worker.make_sure(time.sleep), failed))
+        list(self._each(Worker.finish, failed))  # the lowest first, so that what rises is handed over above
+        if failed:
+            raise failed[0]
         return done
+
+    def _each(self, act: Callable[[Worker], Done], failed: list[StorageError]) -> Iterator[Done]:
+        for worker in self._workers.values():
+            try:
+                yield act(worker)
+            except StorageError as error:
+                failed.append(error)
 
     def stop(self) -> None:
         """End soon. May be called from anywhere, a signal handler included."""

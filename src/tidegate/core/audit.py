@@ -75,6 +75,11 @@ class Recorder:
         A session that outlived its agent has no chain any more, and its refusal must not make one: what is erased stays
         so, and a backup can be restored.
         """
-        if row is not None and not (row.ended and row.agent not in self._provider.agents()):
+        if row is not None and (not row.ended or self._is_begun(row)):
             self.record(row, Action.REFUSE, f"{what} {deny.rule}")
         raise Refused(deny.hint, rule=deny.rule)
+
+    def _is_begun(self, row: SessionRow) -> bool:
+        """Whether anything was entered in the session's own chain; whether in others, P5 forbids to ask."""
+        with self._provider.view(row.agent, row.taint) as view:
+            return view.visible[0].last_entry() is not None

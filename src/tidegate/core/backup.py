@@ -51,7 +51,7 @@ class Backup:
 
     def write(self, path: Path) -> BackedUp:
         """Writes a backup, reads it back, and only then gives it its name. As of one moment in each compartment."""
-        if self._agent not in self._provider.agents():
+        if not self._provider.has(self._agent):
             raise NotFound("agent: nothing is kept for it", argument="agent")
         counts = {"sessions": 0, "entries": 0, "versions": 0}
         with (

@@ -31,8 +31,7 @@ class Clearing:
 
         Raises: StorageError.
         """
-        agents = frozenset(self._provider.agents())
-        places = [(row, level) for row in rows if row.agent in agents for level in Level]
+        places = [(row, level) for row in rows if self._provider.has(row.agent) for level in Level]
         return {(row.agent, level) for row, level in places if level.can_flow_to(row.taint) and self._any(row, level)}
 
     def scrub(self, places: Iterable[Place]) -> bool:

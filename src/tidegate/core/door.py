@@ -45,7 +45,7 @@ class Door:
 
     def levels(self, level: Level | None) -> tuple[Level, ...]:
         """That level, or all of them, the highest first. Raises: NotFound when the agent has nothing."""
-        if self.agent not in self.provider.agents():  # acts on what is there make no files
+        if not self.provider.has(self.agent):  # acts on what is there make no files
             raise NotFound("agent: nothing was ever saved for it", argument="agent")
         return (check_level(level),) if level is not None else tuple(reversed(Level))
 

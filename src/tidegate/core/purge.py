@@ -30,8 +30,9 @@ def purge(
 ) -> Iterator[Purged]:
     """What was removed, or would be, level by level: versions deleted, expired or superseded at least so long ago.
 
-    With them go conversations that nobody can go on with: of sessions that ended, and of ephemeral ones, which end
-    with their process, also by a kill. One that still runs forgets what it said so long ago.
+    With them go conversations that nobody goes on with at that level: of sessions that ended, that have risen above it,
+    and of ephemeral ones, which end with their process, also by a kill. One that still runs forgets what it said there
+    so long ago.
     And with them goes what ended runs have left of jobs that are no more.
     What the files still held of earlier changes is overwritten as well, also where nothing was left to remove.
     """
@@ -78,8 +79,12 @@ def _expired(door: Door, archive: Archive, before: datetime) -> Iterator[Version
 
 
 def _left_behind(door: Door, archive: Archive, before: datetime) -> Counter[str]:
-    """How many messages there are of each session that is no living named one, and has said nothing since."""
-    living = {row.id for row in door.provider.control.sessions(door.agent) if not row.ended}
+    """How many messages there are of each session that is no named one living at this level, and was silent since.
+
+    Whether one that has risen lives is not asked: what goes at this level would depend on it (P5).
+    """
+    rows = door.provider.control.sessions(door.agent)
+    living = {row.id for row in rows if row.taint is archive.level and not row.ended}
     left, silent_since = Counter[str](), dict[str, datetime]()
     for record in every(archive, Kind.MESSAGE, batch=STEP, chars_max=0):
         session = session_of(record.key)

@@ -25,7 +25,7 @@ _BATCH = 200
 
 def tidy(provider: StorageProvider, clock: Callable[[], datetime], agent: str, level: Level) -> int:
     """Really remove old runs of one compartment, each with its entry; how many versions. Raises: StorageError."""
-    if agent not in provider.agents():
+    if not provider.has(agent):
         return 0
     with provider.archive(agent, level) as archive:
         old = set(_old(archive))

@@ -85,7 +85,7 @@ class Upkeep(Views):
 
     def _sweep(self, agent: str, taint: Level) -> None:
         now = self._clock()
-        if self._swept.get((agent, taint), now) > now or agent not in self._provider.agents():
+        if self._swept.get((agent, taint), now) > now or not self._provider.has(agent):
             return
         with self._provider.archive(agent, taint) as archive:
             if not sweep(archive, self._expiry, now):

@@ -349,6 +349,10 @@ class StorageProvider(Views):
         """
 
     @abstractmethod
+    def has(self, agent: str) -> bool:
+        """Whether this agent has compartments. Nothing is asked about others (P6). Raises: StorageError."""
+
+    @abstractmethod
     def agents(self) -> list[str]:
         """Agents that have compartments, in order."""
 

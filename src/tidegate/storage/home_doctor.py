@@ -16,7 +16,7 @@ from tidegate.domain.finding import Finding, error, warning
 from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.filesystems import filesystem_of, is_coherent
-from tidegate.storage.sqlite_files import FILE_MODE, FOLDER_MODE, HomeFiles, exists
+from tidegate.storage.sqlite_files import FILE_MODE, FOLDER_MODE, MAKING, HomeFiles, exists
 
 FREE_BYTES_MIN = 100 * 1024 * 1024
 """Below this a disk counts as nearly full."""
@@ -116,7 +116,7 @@ def _stray(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
         if _is_old(path):
             repaired = repair and _done(path.unlink)
             yield warning(where, "it was left when a file was being made", _REMOVE, repaired=repaired)
-    elif path.parent != home and not (_DATABASE.fullmatch(name) or name in _OWNERS_FILES):
+    elif path.parent != home and not (_DATABASE.fullmatch(name) or name in (*_OWNERS_FILES, MAKING)):
         yield warning(
             where, "it is not Tidegate's, and may hold what Tidegate was told", "look at it, and move it away"
         )

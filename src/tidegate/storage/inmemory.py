@@ -350,6 +350,9 @@ class InMemoryProvider(StorageProvider):
     def discard(self, agent: str) -> None:
         self.erase(agent, dry_run=False)
 
+    def has(self, agent: str) -> bool:
+        return agent in self.agents()
+
     def agents(self) -> list[str]:
         with self._lock:
             return sorted({agent for agent, _ in self._compartments})

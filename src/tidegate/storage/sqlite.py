@@ -95,6 +95,8 @@ class SqliteProvider(StorageProvider):
         for level in () if dry_run else there:
             with self._locks[agent, level]:
                 erase(self._files.compartment(agent, level))
+        if not dry_run:
+            self._files.end_making(agent)
         self._known.discard(agent)
         self._pool.forget(agent)
         return there
@@ -105,6 +107,9 @@ class SqliteProvider(StorageProvider):
             unlink(self._files.compartment(agent, level))
         self._known.discard(agent)
         self._pool.forget(agent)
+
+    def has(self, agent: str) -> bool:
+        return self._files.has_compartments(agent)
 
     def agents(self) -> list[str]:
         return self._files.agents()

@@ -20,6 +20,8 @@ from tidegate.storage.sqlite_schema import COMPARTMENT, COMPARTMENT_VERSION, CON
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
+MAKING = ".making"
+
 CHECK_SECONDS = 0.5
 """How long an open file may be read again before it is checked that it still bears its name. Writes always are."""
 
@@ -38,7 +40,7 @@ class HomeFiles:
         return self._home / "agents" / agent / f"{level.name.lower()}.db"
 
     def agents(self) -> list[str]:
-        """Agents whose compartments are there, by name."""
+        """Agents whose compartments are there, by name, with those of whom that cannot be looked up (P6)."""
         folder = self._home / "agents"
         try:
             names = sorted(entry.name for entry in folder.iterdir())
@@ -46,28 +48,45 @@ class HomeFiles:
             return []
         except OSError:
             raise StorageError("home: cannot be read") from None
-        return [name for name in names if self.has_compartments(name)]
+        return [name for name in names if self._may_have_compartments(name)]
+
+    def _may_have_compartments(self, agent: str) -> bool:
+        try:
+            return self.has_compartments(agent)
+        except StorageError:
+            return True
 
     def has_compartments(self, agent: str) -> bool:
-        """Whether the agent's files are there: all of them, or some of which one has been used.
+        """Whether the agent's files are there, or were.
 
-        A kill while they were made leaves some, untouched: then they are made on. Anything else is a loss, never
-        papered over, and met by those whose view the lost file is part of.
+        A kill while they were made leaves some, and the mark that they are being made: then they are made on, since
+        nothing is used before all are there. Without it a lack is a loss, never papered over, and met by those whose
+        view the lost file is part of. No file is opened for this, since some lie above who asks (P5).
         """
-        paths = [self.compartment(agent, level) for level in Level]
-        there = [path for path in paths if exists(path)]
-        if len(there) in (0, len(paths)):
-            return bool(there)
-        return not all(map(_is_pristine, there))
+        there = [exists(self.compartment(agent, level)) for level in Level]
+        return all(there) or (any(there) and not exists(self._making(agent)))
+
+    def end_making(self, agent: str) -> None:
+        """Take the mark away that the agent's files are being made. Raises: StorageError."""
+        try:
+            self._making(agent).unlink(missing_ok=True)
+        except OSError:
+            raise StorageError("home: cannot be written; run it again") from None
 
     def make_compartments(self, agent: str) -> None:
         """All four files, each whole from the moment it is there. Another process may do the same at the same time.
 
+        The mark that they are being made is there before the first, and until the last is. It counts for nothing where
+        all are: a process that was overtaken may leave it.
+
         The control store's file comes first, so that where there are compartments, its absence is a loss.
         """
         self.make_control()
+        if not any(exists(self.compartment(agent, level)) for level in Level):
+            self._begin_making(agent)
         for level in Level:
             self._make(self.compartment(agent, level), COMPARTMENT, (agent, level.name, ANALYSIS_VERSION))
+        self.end_making(agent)
 
     def make_control(self) -> None:
         """The control store's file. Raises: StorageError when it was lost: with it went the taints (P4, P17)."""
@@ -81,6 +100,18 @@ class HomeFiles:
         if self.agents() and not exists(self.control):
             raise StorageError("control.db is missing, and with it all sessions; run `tidegate doctor`")
         return False
+
+    def _making(self, agent: str) -> Path:
+        return self._home / "agents" / agent / MAKING
+
+    def _begin_making(self, agent: str) -> None:
+        mark = self._making(agent)
+        try:
+            _make_folder(mark.parent)
+            os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, FILE_MODE))
+            _synchronise(mark.parent)
+        except OSError:
+            raise StorageError("home: cannot be written; nothing was changed") from None
 
     def _make(self, path: Path, script: str, bindings: tuple[str | int, ...]) -> None:
         if exists(path):
@@ -198,17 +229,6 @@ def _is_earlier(connection: Connection, version: int) -> bool:
     if found > version:
         raise StorageError("the store was written by a newer version of Tidegate; upgrade to open it")
     return found < version
-
-
-def _is_pristine(path: Path) -> bool:
-    """Whether the file is whole, and as it was made."""
-    try:
-        with _opened(path, COMPARTMENT_VERSION, writable=False, synchronous="NORMAL") as connection:
-            pristine = connection.execute("SELECT 1 FROM audit LIMIT 1").fetchone() is None
-            connection.close()
-            return pristine
-    except StorageError:
-        return False
 
 
 def _publish(new: Path, path: Path) -> None:
