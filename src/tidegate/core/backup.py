@@ -14,7 +14,7 @@ from tidegate.core import files
 from tidegate.core.door import Door
 from tidegate.core.verify import verify
 from tidegate.domain import backup
-from tidegate.domain.audit import Entry
+from tidegate.domain.audit import Entry, Place
 from tidegate.domain.backup import DamagedBackupError, Part, Reader, Seal, Session, Summary, Version
 from tidegate.domain.jsonlines import to_line
 from tidegate.domain.limits import Limits
@@ -70,9 +70,11 @@ class Backup:
         summary = self._inspect(path, self._limits, sessions.append)
         if summary.agent != self._agent:
             raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
+        missing = [session for session in sessions if self._is_missing(session)]
+        if not (dry_run or self._provider.claim(self._agent, summary.ids)):  # P9: the chains hold in no other
+            raise _not_empty()
         with self._provider.view(self._agent, Level.RESTRICTED) as view:
             unfinished = [each for each in view.visible if not _is_restored(each, summary.heads[each.level])]
-        missing = [session for session in sessions if self._is_missing(session)]
         if not (unfinished or missing):
             raise Refused("agent: holds what is in this backup already", rule="P10")
         if not dry_run:
@@ -94,7 +96,7 @@ class Backup:
                 moment.enter_context(archive.snapshot())
                 archive.last_entry()  # a snapshot begins with the first reading in it
             for archive in archives:
-                write(backup.level_line(archive.level))
+                write(backup.level_line(archive.place))
                 for entry in archive.entries():
                     write(backup.entry_line(entry))
                     counts["entries"] += 1
@@ -116,7 +118,8 @@ class Backup:
         reader = self._reader(path, limits)
         parts = _Parts(_checked(reader), meet, self._progress)
         for level in parts.levels():
-            verdict = verify(_Section(level, parts), self._provider.audit_secret, (), sealed=True)
+            place = Place(reader.summary.agent, level, reader.summary.ids.get(level, ""))
+            verdict = verify(_Section(place, parts), self._provider.audit_secret, (), sealed=True)
             if not verdict.holds:  # P9: what its digest cannot prove
                 where = f"the audit chain of {level} does not hold"
                 raise InvalidArgument(f"file: {where}: {verdict.problems[0].text}", argument="file")
@@ -156,8 +159,6 @@ class Backup:
             raise StorageError("all is restored but the sessions; give the same command again") from None
 
     def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
-        with self._provider.writable_view(self._agent, Level.PUBLIC):
-            pass  # makes the compartments, empty
         with ExitStack() as together:
             targets: dict[Level, Archive] = {}
             for level in Level:
@@ -221,8 +222,8 @@ class _Parts:
 class _Section:
     """One level of a backup, as `verify` reads it: the entries once, then the versions once."""
 
-    def __init__(self, level: Level, parts: _Parts) -> None:
-        self.level = level
+    def __init__(self, place: Place, parts: _Parts) -> None:
+        self.place = place
         self._parts = parts
 
     def snapshot(self) -> AbstractContextManager[None]:
@@ -242,8 +243,12 @@ def _is_restored(compartment: Reading, head: Entry | None) -> bool:
     """
     present = compartment.last_entry()
     if present not in (None, head):
-        raise Refused("agent: is not empty, and a backup is restored only into one that is", rule="P10")
+        raise _not_empty()
     return present == head
+
+
+def _not_empty() -> Refused:
+    return Refused("agent: is not empty, and a backup is restored only into one that is", rule="P10")
 
 
 def _adopt(archive: Archive, part: Entry | Version) -> None:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from tidegate.domain.arguments import check_key
-from tidegate.domain.audit import Action, Entry, Event
+from tidegate.domain.audit import Action, Entry, Event, Place
 from tidegate.domain.jsonlines import NotJsonError, read_object
 from tidegate.domain.limits import Limits
 from tidegate.domain.moment import NotATimeError, read_time, write_time
@@ -24,7 +24,8 @@ from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.policy.levels import Level, read_label
 
 FORMAT = "tidegate-backup"
-VERSION = 1
+VERSION = 2
+_UNPLACED = 1  # the version before chains were bound to a compartment
 
 
 class DamagedBackupError(Exception):
@@ -57,13 +58,15 @@ Part = Session | Level | Entry | Version
 
 @dataclass(slots=True)
 class Summary:
-    """What a backup holds. heads: the last entry of each level's chain."""
+    """What a backup holds. heads: the last entry of each level's chain. ids: of the compartments that they are
+    bound to; none in a backup of the first version."""
 
     agent: str = ""
     sessions: int = 0
     entries: int = 0
     versions: int = 0
     heads: dict[Level, Entry | None] = field(default_factory=dict)
+    ids: dict[Level, str] = field(default_factory=dict)
 
     def counts(self) -> dict[str, int]:
         return {"sessions": self.sessions, "entries": self.entries, "versions": self.versions}
@@ -78,8 +81,8 @@ def session_line(session: Session) -> dict[str, Any]:
     return {"session": {**fields, "taint": session.taint.name, "ceiling": session.ceiling.name}}
 
 
-def level_line(level: Level) -> dict[str, Any]:
-    return {"level": level.name}
+def level_line(place: Place) -> dict[str, Any]:
+    return {"level": place.level.name, "id": place.id}
 
 
 def entry_line(entry: Entry) -> dict[str, Any]:
@@ -138,6 +141,7 @@ class Reader:
         self._names: set[str] = set()
         self._lines = lines
         self._seal = Seal(secret)
+        self._version: object = None
         self._level: Level | None = None
         self._last: Version | None = None
 
@@ -165,17 +169,18 @@ class Reader:
             (self._begin if number == 1 else self._end)(value)
             return None
         if "level" in value:
-            return self._enter(_level(value["level"]))
+            return self._enter(_level(value["level"]), value)
         if "session" in value and self._level is None:
             return self._session(value["session"])
         if self._level is None:
             raise DamagedBackupError("its levels are not in order")
-        return self._entry(value["entry"]) if "entry" in value else self._version(value, self._level)
+        return self._entry(value["entry"]) if "entry" in value else self._kept(value, self._level)
 
     def _begin(self, value: Mapping[str, Any]) -> None:
         if value.get("format") != FORMAT:
             raise DamagedBackupError("it is not a backup")
-        if value.get("version") != VERSION:
+        self._version = value.get("version")
+        if self._version not in (_UNPLACED, VERSION):
             raise DamagedBackupError("it was written by a newer version of Tidegate")
         self.summary.agent = _text(value["agent"])
 
@@ -188,13 +193,15 @@ class Reader:
         self.summary.sessions += 1
         return session
 
-    def _enter(self, level: Level) -> Level:
+    def _enter(self, level: Level, value: Mapping[str, Any]) -> Level:
         if self._level is None:
             self._check_parents()
         if level != len(self.summary.heads):
             raise DamagedBackupError("its levels are not in order")
         self._level, self._last = level, None
         self.summary.heads[level] = None
+        if self._version != _UNPLACED:
+            self.summary.ids[level] = check_key(value["id"], Limits(), "id")
         return level
 
     def _check_parents(self) -> None:
@@ -212,7 +219,7 @@ class Reader:
         self.summary.entries += 1
         return entry
 
-    def _version(self, value: Mapping[str, Any], level: Level) -> Version:
+    def _kept(self, value: Mapping[str, Any], level: Level) -> Version:
         version = Version(_record(value["record"], self.summary.agent, level), value["newest"] is True)
         check_record(version.record, self._limits)
         if self._last is not None and not _follows(version, self._last):

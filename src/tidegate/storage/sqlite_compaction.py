@@ -36,10 +36,15 @@ def erase(path: Path) -> None:
         if path.exists():
             _wipe(path)
         _unlink_copies(path)
-        for suffix in ("-wal", "-shm", ""):  # the log first: it must not be taken for that of a file made later
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        unlink(path)
     except OSError:
         raise StorageError("home: cannot be written; not all was erased, run it again") from None
+
+
+def unlink(path: Path) -> None:
+    """Take a file's name away. Raises: OSError."""
+    for suffix in ("-wal", "-shm", ""):  # the log first: it must not be taken for that of a file made later
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _unlink_copies(path: Path) -> None:
