@@ -88,18 +88,20 @@ def open(  # noqa: A001 - the name of the contract; read `tidegate.open`
     Raises: InvalidArgument (home, settings), StorageError.
     """
     from tidegate import home as homes
-    from tidegate.core.store import Store, fresh_id, utc_now
+    from tidegate.core.store import Store, utc_now
+    from tidegate.storage.base import fresh_id
     from tidegate.storage.sqlite import SqliteProvider
     from tidegate.tools import AGENT_TOOLS
 
     folder = homes.find(home)
     settings = homes.load(folder)
-    provider = SqliteProvider(folder, durability=settings.durability, secret=settings.audit_secret())
+    ids = ids or fresh_id
+    provider = SqliteProvider(folder, durability=settings.durability, secret=settings.audit_secret(), ids=ids)
     return Store(
         provider,
         toolset=AGENT_TOOLS,
         clock=clock or utc_now,
-        ids=ids or fresh_id,
+        ids=ids,
         limits=settings.limits,
         audit_reads=settings.audit_reads,
         expiry=settings.expiry,

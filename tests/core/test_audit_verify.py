@@ -16,7 +16,7 @@ import tidegate
 from tidegate.core.store import Store
 from tidegate.core.verify import PROBLEMS_MAX, Verdict
 from tidegate.domain.anchor import Anchor
-from tidegate.domain.audit import GENESIS, Entry, Pen, chain, commitment_of
+from tidegate.domain.audit import GENESIS, Entry, Pen, Place, chain, commitment_of
 from tidegate.domain.record import Record
 from tidegate.errors import InvalidArgument, NotFound, StorageError
 from tidegate.policy.levels import Level
@@ -69,6 +69,11 @@ def problems(home: Path, anchors: Sequence[Anchor] = ()) -> list[tuple[int | Non
 def contents(home: Path) -> tuple[list[Record], list[Entry]]:
     with tidegate.open(home) as store, store._provider.archive(AGENT, PUBLIC) as archive:
         return [record for record, _ in archive.every_version()], list(archive.entries())
+
+
+def place_of(home: Path) -> Place:
+    with tidegate.open(home) as store, store._provider.archive(AGENT, PUBLIC) as archive:
+        return archive.place
 
 
 def heads(home: Path) -> list[Anchor]:
@@ -279,7 +284,7 @@ def keyed(secret: bytes | None, provider: InMemoryProvider | None = None) -> tup
     provider = provider or InMemoryProvider()
     provider.audit_secret = secret
     for compartment in provider._compartments.values():
-        compartment._pen = Pen(secret)
+        compartment._pen = Pen(compartment.place, secret)
     return Store(provider, toolset=TOOLS), provider
 
 
@@ -327,11 +332,12 @@ def test_p9_a_keyed_chain_cannot_be_made_anew_without_the_key(home: Path) -> Non
     with tidegate.open(home) as store:
         store.session(AGENT).memory.save("iban", "DE00 genuine")
     ((record,), (entry,)) = contents(home)
-    event = replace(entry.event, commitment=commitment_of(replace(record, content="DE66 forged")))
+    place = place_of(home)
+    event = replace(entry.event, commitment=commitment_of(replace(record, content="DE66 forged"), place))
     spoil(
         home,
         "UPDATE records SET content = 'DE66 forged'",
-        f"UPDATE audit SET commitment = '{event.commitment}', hash = '{chain(event, None).hash}'",
+        f"UPDATE audit SET commitment = '{event.commitment}', hash = '{chain(event, None, place).hash}'",
     )
     ((sequence, text),) = problems(home)
     assert (sequence, "no entry is keyed" in text) == (1, True)
@@ -346,7 +352,7 @@ def test_once_keyed_an_entry_without_the_key_breaks_the_chain() -> None:
     with provider.archive(AGENT, PUBLIC) as archive:
         last = archive.last_entry()
         assert last is not None
-        archive.adopt_entry(chain(replace(last.event, detail="forged"), last))
+        archive.adopt_entry(chain(replace(last.event, detail="forged"), last, archive.place))
     (found,) = store.owner(AGENT).verify(PUBLIC)
     assert (found.holds, found.entries) == (False, 1)
     assert found.problems[0].text == "the entry was made without the key, after entries that were made with it"

@@ -104,7 +104,7 @@ def test_p10_levels_versions_deletions_and_chains_are_as_they_were(pair: tuple[S
     assert done == BackedUp(agent=AGENT, versions=6, entries=12, sessions=2)
     for level in Level:
         with empty.provider.archive(AGENT, level) as archive:
-            assert first_break(archive.entries()) is None
+            assert first_break(archive.entries(), archive.place) is None
     verdicts = empty.store.owner(AGENT).verify()
     assert [verdict.level for verdict in verdicts] == list(reversed(Level))
 
@@ -375,7 +375,7 @@ def test_what_a_purge_that_was_cut_off_has_left_does_not_live_again(opening: Ope
     with full.provider.archive(AGENT, Level.PUBLIC) as archive, archive.transaction():
         oldest = archive.versions(Kind.MEMORY, "k")[-1]
         archive.remove(VersionId(Kind.MEMORY, "k", oldest.version))
-        archive.append(event_of(Act("", full.now, str), Action.PURGE, oldest))
+        archive.append(event_of(archive.place, Act("", full.now, str), Action.PURGE, oldest))
     restore(empty, back_up(full))
     assert state(empty) == state(full)
     assert empty.content("k") is None
@@ -445,6 +445,10 @@ def _set(part: str, **fields: Any) -> Callable[[Lines], object]:
     return lambda lines: _first(lines, part).update(fields)
 
 
+def _place(**fields: Any) -> Callable[[Lines], object]:
+    return lambda lines: next(line for line in lines if "level" in line).update(fields)
+
+
 def _move_up(lines: Lines) -> None:
     """A restricted record, passed off as a public one: to its end of the public level's records."""
     place = next(number for number, line in enumerate(lines) if line.get("level") == "INTERNAL")
@@ -502,13 +506,17 @@ NOT_HELD = "the audit chain of PUBLIC does not hold"
         (lambda lines: _where(lines, "u17").update(newest=True), "the records of PUBLIC are not in order"),
         (lambda lines: lines.append({"entry": {}}) or _level_down(lines), "the entries of PUBLIC are not in order"),
         (_swap("level"), "its levels are not in order"),
+        (_place(id="another"), f"{NOT_HELD}: no key is configured, and this chain is keyed from here on"),
+        (_place(id=""), "line 4: id: must not be empty"),
+        (_place(id=7), "line 4: id: must be a string"),
+        (_place(id=None), "line 4: id: must be a string"),
         (_drop("level"), "its levels are not in order"),
         (lambda lines: lines.insert(1, {"entry": {}}), "its levels are not in order"),
         (lambda lines: lines.insert(1, {"record": {}}), "its levels are not in order"),
         (lambda lines: lines.append(_end_of({})), "something of it is missing"),
         (lambda lines: lines.insert(0, lines.pop(1)), "it is not a backup"),
         (_drop("format"), "it is not a backup"),
-        (lambda lines: lines[0].update(version=2), "a newer version of Tidegate"),
+        (lambda lines: lines[0].update(version=3), "a newer version of Tidegate"),
         (_set("record", kind="other"), r"line \d+: kind: is none of the words"),
         (_set("record", origin="other"), "origin: is none of the words"),
         (_set("record", version=0), "version: must be a whole number"),

@@ -15,7 +15,7 @@ from tests.core.test_backup import back_up, restore, state
 from tests.core.transfer_scene import AGENT, NOW, Open, Scene
 
 from tidegate.domain import backup
-from tidegate.domain.audit import Action, chain, version_event
+from tidegate.domain.audit import Action, Place, chain, version_event
 from tidegate.domain.job import Plan, Run, write_plan, write_run
 from tidegate.domain.jsonlines import to_line
 from tidegate.domain.limits import Limits
@@ -65,10 +65,11 @@ def _lines(
     yield backup.heading(AGENT, NOW)
     yield from ({"session": {**SESSION, **each}} for each in sessions)
     for level in Level:
-        yield backup.level_line(level)
+        place = Place(AGENT, level, f"made {level}")
+        yield backup.level_line(place)
         last = None
         for record in records if level is Level.PUBLIC else ():
-            last = chain(version_event(at, "", Action.SAVE, record), last)
+            last = chain(version_event(place, at, "", Action.SAVE, record), last, place)
             yield backup.entry_line(last)
         for record in records if level is Level.PUBLIC else ():
             line = backup.version_line(record, newest=record is records[-1])
@@ -239,7 +240,7 @@ def test_a_restore_that_was_killed_before_the_sessions_goes_on(
 ) -> None:
     empty, path = pair
     with monkeypatch.context() as patch:
-        patch.setattr(empty.provider.control, "transaction", _kill)
+        patch.setattr(empty.provider.control, "insert", _kill)
         with pytest.raises(_Killed):
             restore(empty, path)
     assert empty.content("k") == "x"
@@ -250,7 +251,7 @@ def test_a_restore_that_was_killed_before_the_sessions_goes_on(
         restore(empty, path)
 
 
-def _kill() -> None:
+def _kill(*_: object) -> None:
     raise _Killed
 
 
@@ -259,7 +260,7 @@ def test_a_restore_whose_sessions_cannot_be_written_says_so_and_goes_on(
 ) -> None:
     empty, path = pair
     with monkeypatch.context() as patch:
-        patch.setattr(empty.provider.control, "transaction", _busy)
+        patch.setattr(empty.provider.control, "insert", _busy)
         with pytest.raises(StorageError, match="all is restored but the sessions; give the same command again"):
             restore(empty, path)
     empty.wait(timedelta(days=1).total_seconds())
@@ -268,7 +269,7 @@ def test_a_restore_whose_sessions_cannot_be_written_says_so_and_goes_on(
     assert len(empty.provider.control.sessions(AGENT)) == 1
 
 
-def _busy() -> None:
+def _busy(*_: object) -> None:
     raise StorageError("the store is busy; try again")
 
 

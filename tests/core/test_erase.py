@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 from tests.core.transfer_scene import AGENT, Scene
-from tests.storage.scene import bytes_of, database
+from tests.storage.scene import bytes_of, database, raw
 
 import tidegate
+from tidegate import Session, Store
+from tidegate.core import memory as memory_verbs
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage import sqlite_compaction
+from tidegate.storage import sqlite_compaction, sqlite_files
+from tidegate.storage.sqlite import SqliteProvider
 
 
 def test_an_erased_agent_has_no_memories_and_no_living_session(scene: Scene) -> None:
@@ -110,10 +116,9 @@ def test_whoever_has_the_files_open_reads_nothing_of_them_any_more(home: Path) -
         session = server.session(AGENT)
         session.memory.save("k", "secret")
         owner.owner(AGENT).erase()
-        with contextlib.suppress(StorageError):
-            assert session.memory.get("k") is None
-        with contextlib.suppress(StorageError):
-            assert list(session.memory.list()) == []
+        for look in (partial(session.memory.get, "k"), session.memory.list().page):
+            with pytest.raises(Refused, match="session ended"):
+                look()
 
 
 @pytest.mark.parametrize("spoiled", ["damaged", "missing", "empty"])
@@ -158,3 +163,115 @@ def test_a_file_that_cannot_be_removed_is_an_error(home: Path, monkeypatch: pyte
                 store.owner(AGENT).erase()
         store.owner(AGENT).erase()
         assert store.agents() == []
+
+
+# The life of an agent
+
+
+@pytest.fixture(params=["opened before", "opened before, with a child"])
+def outlived(request: pytest.FixtureRequest, home: Path) -> Iterator[tuple[Session, Store]]:
+    """An unnamed session that another process holds, of an agent that was erased, and has a next life by now."""
+    with tidegate.open(home) as theirs, tidegate.open(home) as ours:
+        session = theirs.session(AGENT)
+        if request.param == "opened before, with a child":
+            session = theirs.session(AGENT, parent=session)
+        session.memory.save("k", "of the first life")
+        ours.owner(AGENT).erase()
+        ours.session(AGENT, "next").memory.save("k", "of the next life")
+        yield session, ours
+
+
+def test_p7_an_unnamed_session_of_another_process_ends_with_its_agent(outlived: tuple[Session, Store]) -> None:
+    session, ours = outlived
+    acts: list[Callable[[], object]] = [
+        lambda: session.memory.get("k"),
+        lambda: session.memory.list().page(),
+        lambda: session.memory.search("life"),
+        lambda: session.memory.save("k", "of the first life"),
+        lambda: session.memory.delete("k"),
+        lambda: session.conversation.append(["of the first life"]),
+        lambda: session.raise_taint(Level.INTERNAL),
+        lambda: session.taint,
+        session.context,
+        session.end,
+    ]
+    for act in acts:
+        with pytest.raises(Refused, match="session ended"):
+            act()
+    found = ours.session(AGENT).memory.get("k")
+    assert found is not None
+    assert (found.content, found.version) == ("of the next life", 1)
+
+
+def test_p7_a_write_that_an_erasure_by_another_process_overtakes_is_undone(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tidegate.open(home) as theirs, tidegate.open(home) as ours:
+        session = theirs.session(AGENT)
+        session.memory.save("k", "one")
+        real = memory_verbs.save
+
+        def overtaken(*args: Any, **rest: Any) -> Any:
+            answer = real(*args, **rest)
+            ours.sessions.end_life(AGENT)
+            return answer
+
+        monkeypatch.setattr(memory_verbs, "save", overtaken)
+        with pytest.raises((Refused, StorageError)):
+            session.memory.save("k", "two")
+    assert raw(database(home), "SELECT content FROM records") == [("one",)]
+
+
+def test_a_new_session_of_the_next_life_lives_in_every_process(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_files, "CHECK_SECONDS", 0)
+    with tidegate.open(home) as theirs, tidegate.open(home) as ours:
+        theirs.session(AGENT, "one").memory.save("k", "one")
+        for life in range(1, 4):
+            ours.owner(AGENT).erase()
+            for store in (ours, theirs):
+                for name in (None, f"{life} {store is ours}"):
+                    session = store.session(AGENT, name)
+                    session.memory.save("k", f"life {life}")
+                    assert session.memory.get("k") is not None
+        assert ours._provider.control.life(AGENT) == 3
+
+
+def test_p6_the_life_of_another_agent_ends_nobody(home: Path) -> None:
+    with tidegate.open(home) as theirs, tidegate.open(home) as ours:
+        sessions = [theirs.session(agent) for agent in ("a", "aa")]
+        for session in sessions:
+            session.memory.save("k", "text")
+        ours.owner("a").erase()
+        assert sessions[1].memory.get("k") is not None
+
+
+def test_an_erasure_of_what_never_was_begins_no_life(home: Path) -> None:
+    with tidegate.open(home) as store:
+        with pytest.raises(NotFound):
+            store.owner(AGENT).erase()
+        assert not home.exists()
+
+
+def test_p17_what_an_erasure_that_was_cut_short_leaves_is_read_by_nobody(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tidegate.open(home) as store:
+        store.session(AGENT).memory.save("k", "one")
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteProvider, "erase", killed_when_it_erases(SqliteProvider.erase))
+            with pytest.raises(KeyboardInterrupt):
+                store.owner(AGENT).erase()
+    with tidegate.open(home) as store:
+        with pytest.raises(StorageError, match="not its own"):
+            store.session(AGENT).memory.get("k")
+        assert len(store.owner(AGENT).erase().levels) == 4
+        assert store.session(AGENT).memory.get("k") is None
+
+
+def killed_when_it_erases(real: Callable[..., list[Level]]) -> Callable[..., list[Level]]:
+    def erase(self: SqliteProvider, agent: str, *, dry_run: bool) -> list[Level]:
+        if dry_run:
+            return real(self, agent, dry_run=True)
+        raise KeyboardInterrupt
+
+    return erase

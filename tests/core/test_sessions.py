@@ -21,7 +21,7 @@ from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
 from tidegate.policy.rules import CHILD_DEPTH_MAX
 from tidegate.policy.servers import Classification, Pin
-from tidegate.storage import inmemory
+from tidegate.storage import inmemory_control
 from tidegate.storage.base import SessionRow, View
 from tidegate.storage.inmemory import InMemoryProvider
 
@@ -258,7 +258,7 @@ def test_p7_a_child_does_not_outlive_a_parent_of_which_nothing_is_stored(scene: 
 def test_sessions_of_which_nothing_is_stored_leave_nothing_in_memory_but_the_latest(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inmemory, "ENDED_KEPT_MAX", 2)
+    monkeypatch.setattr(inmemory_control, "ENDED_KEPT_MAX", 2)
     living, *ended = (scene.store.session(AGENT) for _ in range(4))
     for session in ended:
         session.end()

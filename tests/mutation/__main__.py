@@ -39,6 +39,7 @@ TESTS = {
         "tests/test_model.py",
         "tests/attacks",
         "tests/core/test_conversation.py",
+        "tests/core/test_erase.py",
         "tests/gateway/test_gateway.py",
         "tests/wakeups/test_jobs.py",
         "tests/surfaces/test_cli_session.py",

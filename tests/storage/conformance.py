@@ -13,7 +13,7 @@ from tests.storage.scene import START, columns_of, draft, event_of, put
 from tests.yardstick.backends import Backend
 from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import GENESIS, Action, Event, chain
+from tidegate.domain.audit import GENESIS, Action, Event, Place, chain
 from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import StorageError
@@ -87,7 +87,7 @@ class Conformance:
         with open_again(backend) as provider, reading(provider) as own:
             assert own.read(Kind.MEMORY, "k") == record_of(version)
             assert [record.key for record in page(own)] == ["k"]
-            assert [entry.event for entry in own.entries()] == [event_of(version)]
+            assert [entry.event for entry in own.entries()] == [event_of(own.place, version)]
 
     # Records
 
@@ -259,7 +259,7 @@ class Conformance:
                 own.put(draft("new", "plum", ["u"]), columns_of(draft("new", "plum", ["u"])))
                 own.put(draft("kept", "other", ["v"], version=2), columns_of(draft("kept", "other", ["v"], version=2)))
                 own.put(draft("gone", "back", version=2), columns_of(draft("gone", "back", version=2)))
-                own.append(event_of(draft("new")))
+                own.append(event_of(own.place, draft("new")))
                 own.bury(Kind.MEMORY, "new", START)
                 own.touch(Kind.MEMORY, "kept", START + timedelta(days=1))
                 raise ZeroDivisionError
@@ -268,16 +268,16 @@ class Conformance:
     def test_a_transaction_after_one_that_failed_stands(self, provider: StorageProvider) -> None:
         with writing(provider) as own:
             with pytest.raises(ZeroDivisionError), own.transaction():  # noqa: PT012 - the point is where it is raised
-                own.append(event_of(draft("k")))
+                own.append(event_of(own.place, draft("k")))
                 raise ZeroDivisionError
             put(own, draft("k"))
             assert [entry.sequence for entry in own.entries()] == [1]
-            assert first_break(own.entries(), provider.audit_secret) is None
+            assert first_break(own.entries(), own.place, provider.audit_secret) is None
 
     def test_a_durable_transaction_is_one_like_any_other(self, provider: StorageProvider) -> None:
         with writing(provider) as own:
             with own.transaction(durable=True):
-                own.append(event_of(draft("k")))
+                own.append(event_of(own.place, draft("k")))
             put(own, draft("k", version=2))
             assert [entry.sequence for entry in own.entries()] == [1, 2]
 
@@ -312,14 +312,14 @@ class Conformance:
                     assert before is not None
                     after = draft("n", str(int(before.content) + 1), version=before.version + 1)
                     own.put(after, columns_of(after))
-                    own.append(event_of(after))
+                    own.append(event_of(own.place, after))
 
         together([count_up] * threads)
         with reading(provider) as seen:
             record = seen.read(Kind.MEMORY, "n")
             assert record is not None
             assert (record.content, record.version) == (str(threads * turns), threads * turns + 1)
-            assert first_break(seen.entries(), provider.audit_secret) is None
+            assert first_break(seen.entries(), seen.place, provider.audit_secret) is None
 
     # The audit chain
 
@@ -334,18 +334,18 @@ class Conformance:
             assert [entry.event for entry in entries] == events
             assert [entry.sequence for entry in entries] == [1, 2, 3, 4, 5]
             assert [entry.previous for entry in entries] == [GENESIS, *(entry.hash for entry in entries[:-1])]
-            assert first_break(entries, provider.audit_secret) is None
+            assert first_break(entries, own.place, provider.audit_secret) is None
             assert list(own.entries(after=3)) == entries[3:]
             assert list(own.entries(after=5)) == []
             assert own.last_entry() == entries[-1]
 
     def test_p9_nothing_is_appended_to_a_chain_that_is_kept_with_another_key(self, provider: StorageProvider) -> None:
-        event = event_of(draft("k"))
         with writing(provider) as own, own.transaction():
+            event = event_of(own.place, draft("k"))
             own.append(event)
         with provider.archive("a", Level.PUBLIC) as archive:
             with archive.transaction():
-                archive.adopt_entry(chain(event, archive.last_entry(), b"another key"))
+                archive.adopt_entry(chain(event, archive.last_entry(), archive.place, b"another key"))
             before = everything(archive)
             with pytest.raises(StorageError, match="key"):
                 put(archive, draft("k", version=2))
@@ -490,6 +490,31 @@ class Conformance:
             raise ZeroDivisionError
         assert provider.control.sessions("a") == [row("1", "a", "one")]
 
+    def test_p7_the_end_of_an_agents_life_ends_its_sessions_and_nobody_elses(self, backend: Backend) -> None:
+        with open_again(backend) as provider:
+            with writing(provider), provider.writable_view("aa", Level.PUBLIC):
+                pass
+            insert(provider, row("1", "a", "one"))
+            insert(provider, row("2", "aa", "one"))
+            with provider.control.transaction():
+                provider.control.end_life("a")
+            insert(provider, replace(row("3", "a", "three"), life=1))
+        with open_again(backend) as provider:
+            assert [(each.id, each.ended) for each in provider.control.sessions("a")] == [("1", True), ("3", False)]
+            assert [(each.id, each.ended) for each in provider.control.sessions("aa")] == [("2", False)]
+            assert [provider.control.life(agent) for agent in ("a", "aa", "b")] == [1, 0, 0]
+            assert provider.control.compartment("a", Level.PUBLIC) is None
+            assert provider.control.compartment("aa", Level.PUBLIC) is not None
+
+    def test_p9_each_compartment_is_known_by_the_id_that_the_control_store_has(self, backend: Backend) -> None:
+        with open_again(backend) as provider, writing(provider):
+            pass
+        with open_again(backend) as provider, provider.view("a", Level.RESTRICTED) as view:
+            assert all(each.id == provider.control.compartment("a", each.level) for each in view.visible)
+            for each in view.visible:
+                with provider.archive("a", each.level) as archive:
+                    assert archive.place == each.place == Place("a", each.level, each.id)
+
     def test_sessions_are_there_when_opened_again(self, backend: Backend) -> None:
         with open_again(backend) as provider:
             insert(provider, row("1", "a", "one"))
@@ -502,6 +527,8 @@ class Conformance:
             lambda: provider.control.insert(row("2", "a", "two")),
             lambda: provider.control.set_taint("1", Level.INTERNAL),
             lambda: provider.control.end("1"),
+            lambda: provider.control.end_life("a"),
+            lambda: provider.control.set_compartment("a", Level.PUBLIC, "c"),
         )
         for change in changes:
             with pytest.raises(StorageError, match="transactions only"):
@@ -518,13 +545,13 @@ class Conformance:
             for _ in range(20):
                 with writing(provider) as own, own.transaction():
                     assert provider.control.read("1") is not None
-                    own.append(event_of(draft("k")))
+                    own.append(event_of(own.place, draft("k")))
 
         def change() -> None:
             for _ in range(20):
                 with provider.control.transaction():
                     with writing(provider) as own, own.transaction(durable=True):
-                        own.append(event_of(draft("k")))
+                        own.append(event_of(own.place, draft("k")))
                     provider.control.set_taint("1", Level.INTERNAL)
 
         together([save, save, change, change])

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from tidegate.core.store import Store
-from tidegate.domain.audit import Action, Event, version_event
+from tidegate.domain.audit import Action, Event, Place, version_event
 from tidegate.domain.record import Draft, Kind, Origin
 from tidegate.domain.text import Columns, analyse
 from tidegate.policy.levels import Level
@@ -63,9 +63,9 @@ def columns_of(version: Draft) -> Columns:
     return analyse(version.key, version.tags, version.content)
 
 
-def event_of(version: Draft, action: Action = Action.SAVE) -> Event:
+def event_of(place: Place, version: Draft, action: Action = Action.SAVE) -> Event:
     """The entry that a change of a version makes."""
-    return version_event(version.updated_at, "session", action, version)
+    return version_event(place, version.updated_at, "session", action, version)
 
 
 def put(compartment: Compartment, *versions: Draft) -> None:
@@ -73,7 +73,7 @@ def put(compartment: Compartment, *versions: Draft) -> None:
     with compartment.transaction():
         for version in versions:
             compartment.put(version, columns_of(version))
-            compartment.append(event_of(version))
+            compartment.append(event_of(compartment.place, version))
 
 
 def database(home: Path, level: Level = Level.PUBLIC, agent: str = "assistant") -> Path:

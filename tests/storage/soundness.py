@@ -45,13 +45,13 @@ def _pages(path: Path) -> list[str]:
 
 
 def _chain(archive: Archive) -> Iterator[str]:
-    if (place := first_break(archive.entries())) is not None:
+    if (place := first_break(archive.entries(), archive.place)) is not None:
         yield f"the chain breaks at {place}"
     entered = Counter(entry.event.commitment for entry in archive.entries() if entry.event.action is Action.SAVE)
     buried = Counter(entry.event.commitment for entry in archive.entries() if entry.event.action is Action.DELETE)
     kept: set[str] = set()
     for record, _ in archive.every_version():
-        commitment = commitment_of(record)
+        commitment = commitment_of(record, archive.place)
         kept.add(commitment)
         if not entered[commitment]:
             yield f"version {record.version} of {record.key!r} was never entered"

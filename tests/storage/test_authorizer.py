@@ -90,9 +90,10 @@ NEVER = [
     "UPDATE compartment SET agent = 'x'",
     "UPDATE OR REPLACE Compartment SET Level = 'PUBLIC', analysis = 1",
     "UPDATE compartment SET rowid = 9",
-    "INSERT OR REPLACE INTO compartment VALUES ('x', 'PUBLIC', 1)",
+    "UPDATE compartment SET id = 'c'",
+    "INSERT OR REPLACE INTO compartment VALUES ('x', 'PUBLIC', 'c', 1)",
     "DELETE FROM compartment",
-    "INSERT INTO compartment VALUES ('assistant', 'RESTRICTED', 1)",
+    "INSERT INTO compartment VALUES ('assistant', 'RESTRICTED', 'c', 1)",
     "UPDATE terms_data SET block = zeroblob(9)",
     "DELETE FROM terms_docsize",
 ]
@@ -205,7 +206,7 @@ def test_what_a_view_hands_out_is_confined(home: Path) -> None:
         version = draft("k")
         with view.own.transaction():
             view.own.put(version, columns_of(version))
-            view.own.append(event_of(version))
+            view.own.append(event_of(view.own.place, version))
         for each in view.visible:
             with pytest.raises(apsw.AuthError):
                 each._db.execute("ATTACH ':memory:' AS other")  # type: ignore[attr-defined]

@@ -45,6 +45,11 @@ class Moments:
         return f"{self._name} {self._ids}".encode().hex().ljust(32, "0")
 
 
+def opened(home: Path, moments: Moments) -> Store:
+    provider = SqliteProvider(home, ids=lambda: "compartment")
+    return Store(provider, toolset=TOOLS, clock=moments.clock, ids=moments.fresh)
+
+
 def change(session: Session, chance: Random) -> None:
     """One call of a verb that may write."""
     key = f"k{chance.randrange(10)}"
@@ -87,7 +92,7 @@ def act_above(store: Store, level: Level, moments: Moments, chance: Random, name
 def live(home: Path, level: Level, seed: int, *, above: bool) -> bytes:
     """The bytes of the level's file after a life, with or without activity above."""
     moments, chance = Moments(), Random(f"own {seed}")
-    with Store(SqliteProvider(home), toolset=TOOLS, clock=moments.clock, ids=moments.fresh) as store:
+    with opened(home, moments) as store:
         moments.begin("open")
         session = store.session("assistant", "own", level)
         for number in range(OPERATIONS):
@@ -97,7 +102,7 @@ def live(home: Path, level: Level, seed: int, *, above: bool) -> bytes:
             change(session, chance)
             look(session, chance)
             if above and number % 20 == 19:
-                with Store(SqliteProvider(home), toolset=TOOLS, clock=moments.clock, ids=moments.fresh) as second:
+                with opened(home, moments) as second:
                     act_above(second, level, moments, Random(f"second {seed} {number}"), f"second {number}")
     return written_back(database(home, level))
 
@@ -128,7 +133,7 @@ def test_a_file_is_the_same_with_and_without_activity_above_it(folder: Path, lev
 def test_the_comparison_notices_one_change_more(folder: Path) -> None:
     def save_at(home: Path, *levels: Level) -> bytes:
         moments = Moments()
-        with Store(SqliteProvider(home), toolset=TOOLS, clock=moments.clock, ids=moments.fresh) as store:
+        with opened(home, moments) as store:
             moments.begin("save")
             for level in levels:
                 store.session("assistant", level=level).memory.save("k", "words")

@@ -214,7 +214,7 @@ def test_l06_a_file_under_the_name_of_another_level_or_agent_is_refused(
 def test_l06_a_file_that_does_not_say_whose_it_is_is_refused(made: Path, rows: list[tuple[str, str]]) -> None:
     raw(database(made), "DELETE FROM compartment")
     for agent, level in rows:
-        raw(database(made), f"INSERT INTO compartment VALUES ('{agent}', '{level}', 1)")
+        raw(database(made), f"INSERT INTO compartment VALUES ('{agent}', '{level}', 'c', 1)")
     with opened(made) as store:
         for act in acts(store.session("assistant")):
             assert "not its own" in said(act)
@@ -307,7 +307,7 @@ def test_a_row_that_this_program_cannot_have_written_is_a_storage_error_and_noth
 def test_an_entry_that_this_program_cannot_have_written_breaks_the_chain_at_its_place(made: Path, change: str) -> None:
     raw(database(made), change)
     with closing(SqliteProvider(made)) as provider, provider.view("assistant", Level.PUBLIC) as view:
-        assert first_break(view.visible[0].entries()) == 3
+        assert first_break(view.visible[0].entries(), view.visible[0].place) == 3
 
 
 def test_a_home_that_was_not_touched_is_sound(made: Path) -> None:

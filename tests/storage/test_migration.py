@@ -14,16 +14,22 @@ import tidegate
 from tidegate import Level
 from tidegate.storage import sqlite_migration
 from tidegate.storage.sqlite_migration import copies_of
-from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION
+from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION, CONTROL_VERSION
 
-FIXTURE = Path(__file__).parent / "fixtures" / "schema-1.zip"
+FIXTURES = {version: Path(__file__).parent / "fixtures" / f"schema-{version}.zip" for version in (1, 2)}
 AGENT = "assistant"
 
 
+@pytest.fixture(params=FIXTURES)
+def version(request: pytest.FixtureRequest) -> int:
+    """An earlier version of the schema of compartments. Beside both the control store's was 1."""
+    return int(request.param)
+
+
 @pytest.fixture
-def old(tmp_path: Path) -> Path:
-    """A home as version 1 left it: two levels in use, versions, a deleted memory, a raised session."""
-    with zipfile.ZipFile(FIXTURE) as archive:
+def old(version: int, tmp_path: Path) -> Path:
+    """A home as that version left it: two levels in use, versions, a deleted memory, a raised session."""
+    with zipfile.ZipFile(FIXTURES[version]) as archive:
         archive.extractall(tmp_path / "home")
     return tmp_path / "home"
 
@@ -95,13 +101,13 @@ def test_p9_a_version_of_the_first_schema_is_not_rolled_back_unseen(old: Path) -
     assert any("version 9 was changed or put in" in problem.text for problem in verdict.problems)
 
 
-def test_m01_a_copy_of_each_file_is_kept_and_goes_at_the_next_purge(old: Path) -> None:
+def test_m01_a_copy_of_each_file_is_kept_and_goes_at_the_next_purge(old: Path, version: int) -> None:
     before = raw(database(old), "SELECT * FROM records")
     with tidegate.open(old) as store:
         store.session(AGENT).memory.get("tea")
         (copy,) = copies_of(database(old))
         assert raw(copy, "SELECT * FROM records") == before
-        assert raw(copy, "PRAGMA user_version") == [(1,)]
+        assert raw(copy, "PRAGMA user_version") == [(version,)]
         assert copy.stat().st_mode & 0o777 == 0o600
         store.owner(AGENT).purge(timedelta())
     assert copies_of(database(old)) == []
@@ -118,20 +124,22 @@ def test_m01_the_second_start_does_nothing(old: Path) -> None:
     assert {path: path.read_bytes() for path in old.rglob("*.db*")} == after
 
 
-def test_a_migration_that_is_cut_short_leaves_the_old_file(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = {1: "DROP TABLE frequencies; SELECT no_such_function();"}
+def test_a_migration_that_is_cut_short_leaves_the_old_file(
+    old: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {version: "DROP TABLE terms; SELECT no_such_function();"}
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_migration, "MIGRATIONS", broken)
         with tidegate.open(old) as store, pytest.raises(tidegate.StorageError):
             store.session(AGENT).memory.get("tea")
-    assert raw(database(old), "PRAGMA user_version") == [(1,)]
+    assert raw(database(old), "PRAGMA user_version") == [(version,)]
     with tidegate.open(old) as store:
         assert store.session(AGENT).memory.get("tea") is not None
     assert raw(database(old), "PRAGMA user_version") == [(COMPARTMENT_VERSION,)]
 
 
 def test_a_kill_while_the_copy_is_made_leaves_no_half_of_one_that_would_be_taken_for_it(
-    old: Path, monkeypatch: pytest.MonkeyPatch
+    old: Path, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(_: object, path: Path) -> None:
         path.write_bytes(b"half a copy")
@@ -146,8 +154,8 @@ def test_a_kill_while_the_copy_is_made_leaves_no_half_of_one_that_would_be_taken
     with tidegate.open(old) as store:
         store.session(AGENT).memory.get("tea")
         (copy,) = set(copies_of(database(old))) - {half}
-        assert copy.name == "public.db.schema-1"
-        assert raw(copy, "PRAGMA user_version") == [(1,)]
+        assert copy.name == f"public.db.schema-{version}"
+        assert raw(copy, "PRAGMA user_version") == [(version,)]
         store.owner(AGENT).purge(timedelta())
     assert copies_of(database(old)) == []
 
@@ -159,3 +167,26 @@ def test_a_migrated_file_has_the_tables_of_a_fresh_one(old: Path, tmp_path: Path
     with tidegate.open(tmp_path / "fresh") as store:
         store.session(AGENT).memory.save("k", "v")
     assert raw(database(old), tables) == raw(database(tmp_path / "fresh"), tables)
+    assert raw(old / "control.db", tables) == raw(tmp_path / "fresh" / "control.db", tables)
+
+
+def test_m01_sessions_stand_where_they_stood_and_no_copy_of_them_is_left(old: Path) -> None:
+    fields = "SELECT id, agent, name, taint, ceiling, parent, ended FROM sessions"
+    before = raw(old / "control.db", fields)
+    with tidegate.open(old) as store:
+        assert store.resume(AGENT, "main").taint is Level.CONFIDENTIAL
+    assert raw(old / "control.db", fields) == before != []
+    assert raw(old / "control.db", "PRAGMA user_version") == [(CONTROL_VERSION,)]
+    assert [path.name for path in old.glob("control.db*")] == ["control.db"]
+
+
+def test_a_migration_of_the_control_store_that_is_cut_short_leaves_the_old_file(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_migration, "CONTROL_MIGRATIONS", {1: "DROP TABLE sessions; SELECT no_such_function();"})
+        with tidegate.open(old) as store, pytest.raises(tidegate.StorageError):
+            store.resume(AGENT, "main")
+    assert raw(old / "control.db", "PRAGMA user_version") == [(1,)]
+    with tidegate.open(old) as store:
+        assert store.resume(AGENT, "main").taint is Level.CONFIDENTIAL

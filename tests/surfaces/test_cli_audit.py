@@ -77,13 +77,22 @@ def test_show_says_when_there_is_nothing_to_show(made: Run) -> None:
     assert (ran.code, ran.out, ran.err) == (0, "", "no entries\n")
 
 
-def test_show_does_without_the_names_where_the_control_store_is_lost(made: Run, home: Path) -> None:
-    before = rows(made("audit", "show", "--json"))
+def test_show_is_refused_where_the_control_store_is_lost_and_with_it_which_chain_belongs_where(
+    made: Run, home: Path
+) -> None:
     for file in home.glob("control.db*"):
         file.unlink()
     ran = made("audit", "show")
+    assert (ran.code, ran.out) == (3, "")
+    assert "control.db is missing" in ran.err
+
+
+def test_show_does_without_the_names_where_the_sessions_cannot_be_read(made: Run, home: Path) -> None:
+    before = rows(made("audit", "show", "--json"))
+    raw(home / "control.db", "UPDATE sessions SET taint = 'NONE'")
+    ran = made("audit", "show")
     assert (ran.code, len(ran.out.splitlines())) == (0, 4)
-    assert ran.err.startswith("control.db is missing")
+    assert ran.err.startswith("a session has an unknown level")
     assert ran.err.endswith("; sessions are shown by their ids\n")
     assert rows(made("audit", "show", "--json")) == [{**row, "session_name": None} for row in before]
     assert made("audit", "show", "--session", "main").code == 3

@@ -69,7 +69,7 @@ def contents_differ(found: Contents, model: Model, agent: str, level: Level) -> 
         return f"{agent} {level} counts {found.statistics!r}"
     if actions != expected:
         return f"{agent} {level}: the audit says {actions}; expected {expected}"
-    return "" if first_break(found.entries) is None else f"{agent} {level}: the audit chain does not hold"
+    return "" if first_break(found.entries, found.place) is None else f"{agent} {level}: the audit chain does not hold"
 
 
 def _stored(each: Record) -> tuple[object, ...]:

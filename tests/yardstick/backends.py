@@ -20,6 +20,11 @@ from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
 from tidegate.storage.sqlite import SqliteProvider
 
 
+def _one_id() -> str:
+    """The id of every compartment. At random it would tell nobody anything, and two worlds apart."""
+    return "compartment"
+
+
 class Backend(ABC):
     """A home that can be opened again and again, and emptied."""
 
@@ -87,13 +92,13 @@ class InMemoryBackend(Backend):
     parts = 1
 
     def __init__(self) -> None:
-        self._provider = LosingProvider()
+        self._provider = LosingProvider(ids=_one_id)
 
     def provider(self) -> StorageProvider:
         return self._provider
 
     def erase(self, agents: Collection[str] = ()) -> None:
-        self._provider = LosingProvider()
+        self._provider = LosingProvider(ids=_one_id)
 
     def lose(self, agent: str, level: Level) -> None:
         self._provider.lost.add((agent, level))
@@ -121,7 +126,7 @@ class SqliteBackend(Backend):
         self.home = self._folder / "home"
 
     def provider(self) -> StorageProvider:
-        return SqliteProvider(self.home, durability="normal")
+        return SqliteProvider(self.home, durability="normal", ids=_one_id)
 
     def erase(self, agents: Collection[str] = ()) -> None:
         """Copies of files that the provider made, since copying four takes a tenth of the time of making them."""
@@ -159,8 +164,8 @@ class SqliteBackend(Backend):
     def _made(self, agent: str) -> Path:
         folder = self._empty / "agents" / agent
         if not folder.exists():
-            provider = SqliteProvider(self._empty, durability="normal")
-            with provider.control.transaction(), provider.writable_view(agent, Level.PUBLIC):
+            provider = SqliteProvider(self._empty, durability="normal", ids=_one_id)
+            with provider.writable_view(agent, Level.PUBLIC):
                 pass
             provider.close()
         return folder

@@ -20,7 +20,8 @@ from tidegate.policy.decision import Allow
 from tidegate.policy.hooks import LEVEL_ARGUMENTS, SessionOpen, TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.storage.base import SessionRow
-from tidegate.storage.inmemory import InMemoryControlStore, InMemoryProvider
+from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.storage.inmemory_control import InMemoryControlStore
 from tidegate.storage.inmemory_witness import InMemoryWitness
 
 IDS = "ids, sequence numbers, versions"

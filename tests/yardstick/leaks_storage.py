@@ -17,7 +17,8 @@ from tidegate.domain.text import Columns
 from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import BudgetSpentError, SessionRow
-from tidegate.storage.inmemory import InMemoryCompartment, InMemoryControlStore, InMemoryProvider
+from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
+from tidegate.storage.inmemory_control import InMemoryControlStore
 
 IDS = "ids, sequence numbers, versions, created-at inherited across levels"
 LOCKS = "lock contention, busy errors"

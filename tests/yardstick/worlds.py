@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from tests.yardstick.waking import Lane, wake
 
 from tidegate.core.session import Session
 from tidegate.core.store import Store
-from tidegate.domain.audit import Entry
+from tidegate.domain.audit import Entry, Place
 from tidegate.domain.memory import Page
 from tidegate.domain.moment import write_time
 from tidegate.domain.rank import Statistics
@@ -296,6 +296,7 @@ class Contents:
     others: list[Record]
     statistics: Statistics
     entries: list[Entry]
+    place: Place = field(compare=False)  # nobody is shown it
 
 
 def contents(compartment: Reading) -> Contents:
@@ -303,7 +304,7 @@ def contents(compartment: Reading) -> Contents:
     of = {kind: compartment.page(kind, after="", tag=None, limit=10_000, chars_max=10_000) for kind in Kind}
     memories = of.pop(Kind.MEMORY)
     others = [record for records in of.values() for record in records]
-    return Contents(memories, others, compartment.statistics(), list(compartment.entries()))
+    return Contents(memories, others, compartment.statistics(), list(compartment.entries()), compartment.place)
 
 
 def tool_call(op: t.Verb, cursors: dict[int, str | None]) -> tuple[str, dict[str, object]]:

@@ -15,7 +15,7 @@ from tidegate.core.door import Door
 from tidegate.core.verify import verify
 from tidegate.core.witness import spare_name
 from tidegate.domain import backup
-from tidegate.domain.audit import Entry
+from tidegate.domain.audit import Entry, Place
 from tidegate.domain.backup import DamagedBackupError, Part, Reader, Seal, Session, Summary, Version
 from tidegate.domain.jsonlines import to_line
 from tidegate.domain.limits import Limits
@@ -74,15 +74,17 @@ class Backup:
         summary = self._inspect(path, self._bounds(path), sessions.append)
         if summary.agent != self._agent:
             raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
-        with self._provider.view(self._agent, Level.RESTRICTED) as view:
-            unfinished = [each for each in view.visible if not _is_restored(each, summary.heads[each.level])]
         missing = [session for session in sessions if self._is_missing(session)]
-        if not (unfinished or missing):
-            raise Refused("agent: holds what is in this backup already", rule="P10")
+        with nullcontext() if dry_run else self._nothing_left_behind():
+            if not (dry_run or self._provider.claim(self._agent, summary.ids)):  # P9: the chains hold in no other
+                raise _not_empty()
+            with self._provider.view(self._agent, Level.RESTRICTED) as view:
+                unfinished = [each for each in view.visible if not _is_restored(each, summary.heads[each.level])]
+            if not (unfinished or missing):
+                raise Refused("agent: holds what is in this backup already", rule="P10")
+            if unfinished and not dry_run:
+                self._restore_levels(path, summary.heads)
         if not dry_run:
-            if unfinished:
-                with self._nothing_left_behind():
-                    self._restore_levels(path, summary.heads)
             self._restore_sessions(missing)
         return BackedUp(agent=self._agent, **summary.counts())
 
@@ -104,7 +106,7 @@ class Backup:
 
     def _write_levels(self, write: _Writer, archives: Sequence[Archive], counts: dict[str, int]) -> None:
         for archive in archives:
-            write(backup.level_line(archive.level))
+            write(backup.level_line(archive.place))
             for entry in archive.entries():
                 write(backup.entry_line(entry))
                 counts["entries"] += 1
@@ -126,7 +128,8 @@ class Backup:
         reader = self._reader(path, bounds)
         parts = _Parts(_checked(reader), meet, self._progress)
         for level in parts.levels():
-            verdict = verify(_Section(level, parts), self._provider.audit_secret, (), sealed=True)
+            place = Place(reader.summary.agent, level, reader.summary.ids.get(level, ""))
+            verdict = verify(_Section(place, parts), self._provider.audit_secret, (), sealed=True)
             if not verdict.holds:  # P9: what its digest cannot prove
                 where = f"the audit chain of {level} does not hold"
                 raise InvalidArgument(f"file: {where}: {verdict.problems[0].text}", argument="file")
@@ -172,12 +175,12 @@ class Backup:
     @contextmanager
     def _nothing_left_behind(self) -> Iterator[None]:
         """When it fails, no agent is there that was not there before; unless a part was stored, which can go on."""
-        was_there = self._agent in self._provider.agents()
+        was_there = self._provider.has(self._agent)
         try:
             yield
         except BaseException:
             with suppress(StorageError):
-                if not was_there and self._agent in self._provider.agents():
+                if not was_there and self._provider.has(self._agent):
                     self._unmake()
             raise
 
@@ -192,8 +195,6 @@ class Backup:
             self._provider.discard(self._agent)
 
     def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
-        with self._provider.writable_view(self._agent, Level.PUBLIC):
-            pass  # makes the compartments, empty
         with ExitStack() as together:
             targets: dict[Level, Archive] = {}
             for level in Level:
@@ -257,8 +258,8 @@ class _Parts:
 class _Section:
     """One level of a backup, as `verify` reads it: the entries once, then the versions once."""
 
-    def __init__(self, level: Level, parts: _Parts) -> None:
-        self.level = level
+    def __init__(self, place: Place, parts: _Parts) -> None:
+        self.place = place
         self._parts = parts
 
     def snapshot(self) -> AbstractContextManager[None]:
@@ -278,8 +279,12 @@ def _is_restored(compartment: Reading, head: Entry | None) -> bool:
     """
     present = compartment.last_entry()
     if present not in (None, head):
-        raise Refused("agent: is not empty, and a backup is restored only into one that is", rule="P10")
+        raise _not_empty()
     return present == head
+
+
+def _not_empty() -> Refused:
+    return Refused("agent: is not empty, and a backup is restored only into one that is", rule="P10")
 
 
 def _adopt(archive: Archive, part: Entry | Version) -> None:

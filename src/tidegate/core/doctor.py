@@ -27,6 +27,7 @@ from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive
 from tidegate.storage.home_doctor import databases, examine_files, examine_key_file, examine_modes, examine_place
 from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite_control import SqliteControlStore
 from tidegate.storage.sqlite_doctor import examine_compartment, examine_control, examine_rows, restore_tags
 from tidegate.storage.sqlite_files import HomeFiles
 
@@ -58,15 +59,16 @@ class Doctor:
         yield from examine_modes(self.home, repair=self.repair)
         yield from examine_files(self.home, repair=self.repair)
         files = HomeFiles(self.home)
-        if files.control.exists():
-            yield from examine_control(files.control, "control.db")
+        unusable = examine_control(files.control, "control.db") if files.control.exists() else []
+        yield from unusable
         settings = self._settings()
         yield from settings.findings
+        places_known = files.control.exists() and not unusable
         for name in _agents(self.home) if agent is None else [agent]:
             yield from self._guidance(name)
             lives = Lives(name)
             for level in _databases(files, name):
-                yield from self._compartment(files.compartment(name, level), lives, level, settings)
+                yield from self._compartment(files.compartment(name, level), lives, level, settings, places_known)
             yield from self._compared(lives)
 
     def _settings(self) -> _Settings:
@@ -86,14 +88,21 @@ class Doctor:
                 f"agents/{agent}/SPINE.md", failure.message, "correct it: until then the agent gets no guidance"
             )
 
-    def _compartment(self, path: Path, lives: Lives, level: Level, settings: _Settings) -> Iterator[Finding]:
+    def _compartment(
+        self, path: Path, lives: Lives, level: Level, settings: _Settings, places_known: bool
+    ) -> Iterator[Finding]:
         agent = lives.agent
         where = path.relative_to(self.home).as_posix()
         self.progress(f"examining {where}")
-        if unusable := examine_compartment(path, where, agent, level):
+        with closing(SqliteControlStore(HomeFiles(self.home))) as control:
+            unusable = examine_compartment(path, where, agent, level, control if places_known else None)
+        if unusable:
             yield from unusable
             return
         found = examine_rows(path, where)
+        if not places_known:  # which is a finding of its own by now; nobody can say whether this file is the right one
+            yield from found
+            return
         try:
             with (
                 closing(SqliteProvider(self.home, secret=settings.secret)) as provider,

@@ -26,6 +26,7 @@ class Fading(Reading):
     def __init__(self, inner: Reading, expiry: Expiry, now: datetime) -> None:
         self.agent = inner.agent
         self.level = inner.level
+        self.id = inner.id
         self._inner = inner
         self._expiry = expiry
         self._now = now

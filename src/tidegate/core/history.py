@@ -56,7 +56,7 @@ def relabel(door: Door, key: str, to: Level, level: Level | None, *, dry_run: bo
         if current != source:
             raise NotFound("key: was changed at the same time; look again", argument="key")
         where = f"to {to}" if to.can_flow_to(source.level) else "upward"
-        archive.append(records.event_of(act, Action.RELABEL, source, where))
+        archive.append(records.event_of(archive.place, act, Action.RELABEL, source, where))
     saved = _save_copy(door, source, to)
     return Relabelled(key, source.level, to, saved.version, saved.status)
 

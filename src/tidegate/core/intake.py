@@ -236,7 +236,7 @@ class Intake:
             updated_at=max(memory.updated_at, least),  # no time runs backwards
         )
         own.put(draft, analyse(draft.key, draft.tags, draft.content))
-        own.append(event_of(self._act, Action.IMPORT, draft, fate))
+        own.append(event_of(own.place, self._act, Action.IMPORT, draft, fate))
 
     def _memories(self, hear: Callable[[Notice], object], remark: Callable[[Notice], object]) -> Iterator[_Memory]:
         """What may be taken in. hear: told of each that may not. remark: told of what was set right in one that may."""

@@ -146,12 +146,13 @@ class Owner:
         Raises: NotFound, StorageError (busy: run it again).
         """
         agent, heads = self._door.agent, self._heads()
-        ended = self._door.sessions.end_all(
-            agent, dry_run=dry_run
-        )  # first: nobody holds a taint over what is gone (P7)
-        levels = self._door.provider.erase(agent, dry_run=dry_run)
+        levels = self._door.provider.erase(agent, dry_run=True)
+        ended = self._door.sessions.living_of(agent)
         if not (levels or ended):
             raise NotFound("agent: nothing was ever saved for it", argument="agent")
+        if not dry_run:
+            self._door.sessions.end_life(agent)  # first: nobody holds a taint over what is gone (P7)
+            levels = self._door.provider.erase(agent, dry_run=False)
         return Erased(agent, tuple(levels), ended, heads)
 
     def _heads(self) -> tuple[Anchor, ...]:

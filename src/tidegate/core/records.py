@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 
 from tidegate.core.gate import Act
-from tidegate.domain.audit import Action, Event, nonce_of, version_event
+from tidegate.domain.audit import Action, Event, Place, nonce_of, version_event
 from tidegate.domain.memory import Saved, Status
 from tidegate.domain.record import Draft, Kind, Origin, Record
 from tidegate.domain.text import Columns
@@ -35,18 +35,18 @@ def save(view: WritableView, act: Act, item: Item, action: Action = Action.SAVE)
     before = view.own.read(item.kind, item.key)
     if before is not None and before.live and (before.content, before.tags) == (item.content, item.tags):
         view.own.touch(item.kind, item.key, max(act.at, before.updated_at))
-        view.own.append(event_of(act, action, before, Status.UNCHANGED))
+        view.own.append(event_of(view.own.place, act, action, before, Status.UNCHANGED))
         return Saved(item.key, view.own.level, before.version, Status.UNCHANGED)
     draft, status = _next_version(item, before, act)
     view.own.put(draft, item.columns)
-    view.own.append(event_of(act, action, draft, status))
+    view.own.append(event_of(view.own.place, act, action, draft, status))
     return Saved(item.key, view.own.level, draft.version, status)
 
 
 def hide(view: WritableView, act: Act, record: Record) -> None:
     """Hides a live record of the view's own level; it stays for the audit."""
     view.own.bury(record.kind, record.key, act.at)
-    view.own.append(event_of(act, Action.DELETE, record))
+    view.own.append(event_of(view.own.place, act, Action.DELETE, record))
 
 
 def variants(visible: Sequence[Reading], kind: Kind, key: str) -> list[Record]:
@@ -97,9 +97,9 @@ def of_level(
         yield from (record for record in records if record.key not in hidden)
 
 
-def event_of(act: Act, action: Action, version: Draft, status: str = "") -> Event:
+def event_of(place: Place, act: Act, action: Action, version: Draft, status: str = "") -> Event:
     """The audit event of a change to one version: it commits to the content without revealing it (P9)."""
-    return version_event(act.at, act.session, action, version, status)
+    return version_event(place, act.at, act.session, action, version, status)
 
 
 def _next_version(item: Item, before: Record | None, act: Act) -> tuple[Draft, Status]:

@@ -12,5 +12,5 @@ def remove(archive: Archive, at: datetime, session: str, version: VersionId) -> 
     """Remove it, inside a transaction; whether it was there."""
     removed = archive.remove(version)
     if removed is not None:
-        archive.append(version_event(at, session, Action.PURGE, removed))
+        archive.append(version_event(archive.place, at, session, Action.PURGE, removed))
     return removed is not None

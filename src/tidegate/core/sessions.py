@@ -20,7 +20,7 @@ from tidegate.policy.rules import CHILD_DEPTH_MAX, UNKNOWN_SESSION, decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
 from tidegate.policy.taint import Standing
 from tidegate.storage.base import ControlStore, SessionRow, StorageProvider, standing_of
-from tidegate.storage.inmemory import EphemeralControlStore
+from tidegate.storage.inmemory_control import EphemeralControlStore
 
 REASON_CHARS_MAX = 200
 
@@ -121,11 +121,12 @@ class Sessions:
         decision = decide(SessionOpen(level, limit, standing_of(above), self._depth(above)))
         if isinstance(decision, Deny):
             self._recorder.refuse(above, decision, "open")
-        row = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
+        new = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
         store = self._ephemeral if name is None else self._named
         if name is not None:
             self._witnesses.require_all_known(agent)
-        with nullcontext() if name is None else self._recorder.chain(agent, row.taint) as chain, store.transaction():
+        with nullcontext() if name is None else self._recorder.chain(agent, new.taint) as chain, store.transaction():
+            row = replace(new, life=self._named.life(agent))
             if name is not None and self._named.find(agent, name) is not None:
                 return None
             if above is not None and self.read(above.id) != above:
@@ -273,17 +274,19 @@ class Sessions:
         family = [self.read(each.id) for each in self._family(row)] if row and not row.ended else []
         return max((each.taint for each in family if each and not each.ended), default=Level.PUBLIC)
 
-    def end_all(self, agent: str, *, dry_run: bool) -> int:
-        """End every session of an agent whose compartments are about to go, and with them any entry; how many lived."""
-        ended = 0
+    def living_of(self, agent: str) -> int:
+        """How many sessions of an agent live, as far as this process knows."""
+        rows = (row for store in (self._named, self._ephemeral) for row in store.sessions(agent))
+        return sum(not self._as_of_now(row).ended for row in rows)
+
+    def end_life(self, agent: str) -> None:
+        """End every session of an agent whose compartments are about to go, and with them any entry.
+
+        Those too that other processes hold and nothing is stored about: each look compares the life (P7).
+        """
         for store in (self._named, self._ephemeral):
-            living = [row.id for row in store.sessions(agent) if not row.ended]
-            ended += len(living)
-            if living and not dry_run:
-                with store.transaction():
-                    for session in living:
-                        store.end(session)
-        return ended
+            with store.transaction():
+                store.end_life(agent)
 
     def _family(self, row: SessionRow) -> Iterator[SessionRow]:
         """A session and those that descend from it, ended ones too."""
@@ -359,7 +362,14 @@ class Sessions:
 
     def _stored(self, session: str) -> SessionRow | None:
         """The row as it is stored, whatever its parents are."""
-        return self._ephemeral.read(session) or self._named.read(session)
+        row = self._ephemeral.read(session)
+        return self._named.read(session) if row is None else self._as_of_now(row)
+
+    def _as_of_now(self, row: SessionRow) -> SessionRow:
+        """Ended, if it has outlived its agent: another process may have erased that."""
+        if row.ended or row.life == self._named.life(row.agent):
+            return row
+        return replace(row, ended=True)
 
     def _under_parents(self, row: SessionRow) -> SessionRow:
         """A child lives no longer than its parents (P7), and never under a higher ceiling than theirs (P15).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
@@ -19,6 +18,7 @@ from tidegate.domain.limits import Limits
 from tidegate.domain.record import Origin
 from tidegate.policy.levels import Level
 from tidegate.storage.base import SessionRow, StorageProvider
+from tidegate.storage.base import fresh_id as fresh_id
 
 if TYPE_CHECKING:
     from tidegate.core.door import Door
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 def utc_now() -> datetime:
     """The time of the system's clock."""
     return datetime.now(UTC)
-
-
-def fresh_id() -> str:
-    """A random string that cannot be guessed: 128 bits in hexadecimal."""
-    return secrets.token_hex(16)
 
 
 def _in_utc(clock: Callable[[], datetime]) -> Callable[[], datetime]:

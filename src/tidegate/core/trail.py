@@ -79,4 +79,5 @@ class _Keys:
 
     @cached_property
     def _by_commitment(self) -> Mapping[str, tuple[Kind, str]]:
-        return {commitment_of(each): (each.kind, each.key) for each, _ in self._archive.every_version()}
+        place = self._archive.place
+        return {commitment_of(each, place): (each.kind, each.key) for each, _ in self._archive.every_version()}

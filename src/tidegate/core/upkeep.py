@@ -134,7 +134,7 @@ def sweep(archive: Archive, expiry: Expiry, now: datetime) -> int:
         expired = _expired(archive, expiry, now)
         for record, expired_at in expired:
             archive.bury(record.kind, record.key, expired_at)
-            archive.append(version_event(now, OWNER, Action.EXPIRE, record))
+            archive.append(version_event(archive.place, now, OWNER, Action.EXPIRE, record))
     return len(expired)
 
 

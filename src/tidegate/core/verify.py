@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 from tidegate.domain.anchor import Anchor
-from tidegate.domain.audit import GENESIS, Action, Entry, commitment_of, is_made_with
+from tidegate.domain.audit import GENESIS, Action, Entry, Place, commitment_of, is_made_with
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
@@ -20,8 +20,8 @@ _SET_KEY = "set `audit.key_file` in config.toml again, to the key that the chain
 _GIVE_ANCHOR = "if they are yours, keep what `tidegate audit anchor` prints now, and give it with --anchor FILE"
 _BEFORE_ALL = -(2**62)  # so that nothing put in before the first entry goes unseen
 _VERSION = re.compile(r"version ([0-9]{1,18})\b")
-_CHANGED = "the entry was changed, or written with another key"
-_NO_KEY = "no key is configured, and this chain is keyed from here on (or its end was changed)"
+_CHANGED = "the entry was changed, or written with another key or in another place"
+_NO_KEY = "no key is configured, and this chain is keyed from here on (or its end was changed, or is another place's)"
 _NOT_KEYED = "the entry was made without the key, after entries that were made with it"
 PROBLEMS_MAX = 100
 """How many problems of one compartment are named."""
@@ -66,8 +66,8 @@ class Verdict:
 class Kept(Protocol):
     """What a chain and its records can be read from: a compartment, or a backup of one. The entries are read first."""
 
-    level: Level
-
+    @property
+    def place(self) -> Place: ...
     def snapshot(self) -> AbstractContextManager[None]: ...
     def entries(self, *, after: int = 0) -> Iterator[Entry]: ...
     def every_version(self) -> Iterator[tuple[Record, bool]]: ...
@@ -79,7 +79,7 @@ def verify(archive: Kept, secret: bytes | None, anchors: Sequence[Anchor], *, se
     anchors: of that compartment. sealed: what is read lies under a seal of the same secret, which vouches for entries
     that were made before there was one.
     """
-    walk = _Walk(secret, {})
+    walk = _Walk(secret, archive.place, {})
     for anchor in anchors:
         walk.anchors.setdefault(anchor.sequence, set()).add(anchor.hash)
     with archive.snapshot():
@@ -89,7 +89,7 @@ def verify(archive: Kept, secret: bytes | None, anchors: Sequence[Anchor], *, se
         if not sealed:
             problems[:0] = walk.unkeyed()
     return Verdict(
-        archive.level, walk.sequence, walk.head, walk.keyed_from, walk.anchored_to, tuple(problems[:PROBLEMS_MAX])
+        archive.place.level, walk.sequence, walk.head, walk.keyed_from, walk.anchored_to, tuple(problems[:PROBLEMS_MAX])
     )
 
 
@@ -98,9 +98,11 @@ class _Walk:
     """The way along a chain, as far as it holds, and what was met on it."""
 
     secret: bytes | None
+    place: Place
     anchors: dict[int, set[str]]
     last: Entry | None = None
     keyed_from: int | None = None
+    placed: bool = False
     plain_to: int = 0
     told: dict[bytes, _Told] = field(default_factory=dict)
 
@@ -122,7 +124,7 @@ class _Walk:
         try:
             for entry in coming:
                 flaw = self._flaw(entry)
-                if flaw == _CHANGED and self.secret is None and not any(is_made_with(None, each) for each in coming):
+                if flaw == _CHANGED and self.secret is None and not any(map(self._is_plain, coming)):
                     return Problem(_NO_KEY, self.sequence + 1, advice=_SET_KEY)
                 if flaw:
                     return Problem(flaw, self.sequence + 1)
@@ -151,19 +153,29 @@ class _Walk:
         if entry.sequence < self.sequence + 1 or entry.previous != self.head:
             return "the entry does not follow the one before it: one of them was changed, moved or put in"
         if not self._is_genuine(entry):
-            return _NOT_KEYED if self.secret and is_made_with(None, entry) else _CHANGED
+            return _NOT_KEYED if self.secret and self._is_plain(entry) else _CHANGED
         if entry.hash not in self.anchors.get(entry.sequence, {entry.hash}):
             return "the entry is not the one that was anchored: the chain was made anew"
         return ""
 
     def _is_genuine(self, entry: Entry) -> bool:
-        if is_made_with(self.secret, entry):
+        if self._is_made_with(self.secret, entry):
             if self.secret and self.keyed_from is None:
                 self.keyed_from = entry.sequence
             return True
         # A chain that began before there was a key is plain up to there, and never again after it.
         plain = self.secret is not None and self.keyed_from is None
-        return plain and is_made_with(None, entry)
+        return plain and self._is_made_with(None, entry)
+
+    def _is_made_with(self, secret: bytes | None, entry: Entry) -> bool:
+        if is_made_with(secret, entry, self.place):
+            self.placed = True
+            return True
+        # One that began before entries named their place names none up to there, and never again after it.
+        return not self.placed and is_made_with(secret, entry, None)
+
+    def _is_plain(self, entry: Entry) -> bool:
+        return is_made_with(None, entry, self.place) or is_made_with(None, entry, None)
 
     def _take(self, entry: Entry) -> None:
         self.last = entry
@@ -206,7 +218,7 @@ def _unexplained(archive: Kept, told: dict[bytes, _Told]) -> Iterator[Problem]:
     try:
         for record, newest in archive.every_version():
             yield from places.take(record, newest)
-            commitment = _short(commitment_of(record))
+            commitment = _short(commitment_of(record, archive.place))
             found = told.get(commitment)
             if found is None or found.number != record.version:
                 yield Problem(f"version {record.version} was changed or put in, without an entry", key=record.key)

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from tidegate.domain.arguments import check_agent
-from tidegate.domain.audit import OWNER, Action, Entry, Event
+from tidegate.domain.audit import OWNER, Action, Entry, Event, Place
 from tidegate.domain.fields import Fields, unfit
 from tidegate.domain.jsonlines import NotJsonError, read_flat
 from tidegate.domain.limits import Limits
@@ -26,7 +26,8 @@ from tidegate.errors import InvalidArgument, LimitExceeded
 from tidegate.policy.levels import Level
 
 FORMAT = "tidegate-backup"
-VERSION = 1
+VERSION = 2
+_UNPLACED = 1  # the version before chains were bound to a compartment
 
 _HASH, _HASH_OR_NONE = re.compile("[0-9a-f]{64}"), re.compile("([0-9a-f]{64})?")
 _ACTIONS = frozenset(Action) - {Action.UNKNOWN}
@@ -63,13 +64,15 @@ Part = Session | Level | Entry | Version
 
 @dataclass(slots=True)
 class Summary:
-    """What a backup holds. heads: the last entry of each level's chain."""
+    """What a backup holds. heads: the last entry of each level's chain. ids: of the compartments that they are
+    bound to; none in a backup of the first version."""
 
     agent: str = ""
     sessions: int = 0
     entries: int = 0
     versions: int = 0
     heads: dict[Level, Entry | None] = field(default_factory=dict)
+    ids: dict[Level, str] = field(default_factory=dict)
 
     def counts(self) -> dict[str, int]:
         return {"sessions": self.sessions, "entries": self.entries, "versions": self.versions}
@@ -84,8 +87,8 @@ def session_line(session: Session) -> dict[str, Any]:
     return {"session": {**fields, "taint": session.taint.name, "ceiling": session.ceiling.name}}
 
 
-def level_line(level: Level) -> dict[str, Any]:
-    return {"level": level.name}
+def level_line(place: Place) -> dict[str, Any]:
+    return {"level": place.level.name, "id": place.id}
 
 
 def entry_line(entry: Entry) -> dict[str, Any]:
@@ -144,6 +147,7 @@ class Reader:
         self._names: set[str] = set()
         self._lines = lines
         self._seal = Seal(secret)
+        self._version: object = None
         self._level: Level | None = None
         self._last: Version | None = None
 
@@ -171,17 +175,18 @@ class Reader:
             (self._begin if number == 1 else self._end)(value)
             return None
         if value.has("level"):
-            return self._enter(value.level("level"))
+            return self._enter(value.level("level"), value)
         if value.has("session") and self._level is None:
             return self._session(value.within("session"))
         if self._level is None:
             raise DamagedBackupError("its levels are not in order")
-        return self._entry(value.within("entry")) if value.has("entry") else self._version(value, self._level)
+        return self._entry(value.within("entry")) if value.has("entry") else self._kept(value, self._level)
 
     def _begin(self, value: Fields) -> None:
         if not value.has("format") or value.value("format") != FORMAT:
             raise DamagedBackupError("it is not a backup")
-        if value.value("version") != VERSION:
+        self._version = value.value("version")
+        if self._version not in (_UNPLACED, VERSION):
             raise DamagedBackupError("it was written by a newer version of Tidegate")
         value.time("created_at")
         self.summary.agent = check_agent(value.value("agent"))
@@ -197,13 +202,15 @@ class Reader:
         self.summary.sessions += 1
         return session
 
-    def _enter(self, level: Level) -> Level:
+    def _enter(self, level: Level, value: Fields) -> Level:
         if self._level is None:
             self._check_parents()
         if level != len(self.summary.heads):
             raise DamagedBackupError("its levels are not in order")
         self._level, self._last = level, None
         self.summary.heads[level] = None
+        if self._version != _UNPLACED:
+            self.summary.ids[level] = check_name(value.text("id"), Limits(), "id")
         return level
 
     def _check_parents(self) -> None:
@@ -221,7 +228,7 @@ class Reader:
         self.summary.entries += 1
         return entry
 
-    def _version(self, value: Fields, level: Level) -> Version:
+    def _kept(self, value: Fields, level: Level) -> Version:
         record = _record(value.within("record"), self.summary.agent, level, self._bounds.number_max)
         version = Version(record, value.flag("newest"))
         check_record(record, self._bounds)

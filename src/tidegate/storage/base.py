@@ -7,16 +7,18 @@ view can name it (P5).
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegate.domain.audit import Action, Entry, Event
+from tidegate.domain.audit import Action, Entry, Event, Place
 from tidegate.domain.rank import UNCOUNTED, Match, Statistics
 from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.text import Columns
+from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.policy.taint import Standing
 
@@ -35,6 +37,13 @@ class Reading(ABC):
 
     agent: str
     level: Level
+    id: str
+    """Which one it is of those that ever stood there; "" of one that nothing was ever written to."""
+
+    @property
+    def place(self) -> Place:
+        """What its chain is bound to (P9)."""
+        return Place(self.agent, self.level, self.id)
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[None]:
@@ -191,6 +200,16 @@ class Archive(Compartment):
         """Declare the index whole."""
 
 
+def fresh_id() -> str:
+    """A random string that cannot be guessed: 128 bits in hexadecimal."""
+    return secrets.token_hex(16)
+
+
+def not_its_own() -> StorageError:
+    """For a compartment that is not the one that belongs where it stands."""
+    return StorageError("a file of this agent is not its own; run `tidegate doctor`")
+
+
 class BudgetSpentError(Exception):
     """A search reached the bound on its work. Never leaves core."""
 
@@ -227,6 +246,8 @@ class SessionRow:
     ceiling: Level
     parent: str | None
     ended: bool = False
+    life: int = 0
+    """How often its agent had been erased when it was opened. Once there was another time, it has ended."""
 
     @property
     def standing(self) -> Standing:
@@ -273,6 +294,25 @@ class ControlStore(ABC):
     @abstractmethod
     def end(self, session: str) -> None:
         """Mark a session as ended, for ever."""
+
+    @abstractmethod
+    def life(self, agent: str) -> int:
+        """How often the agent was erased, as of now."""
+
+    @abstractmethod
+    def end_life(self, agent: str) -> None:
+        """End every session of the agent, wherever it is held, and forget which compartments are its own.
+
+        From then on what is left of those is refused.
+        """
+
+    @abstractmethod
+    def compartment(self, agent: str, level: Level) -> str | None:
+        """The id of the one that belongs there; None before there is one."""
+
+    @abstractmethod
+    def set_compartment(self, agent: str, level: Level, id: str) -> None:  # noqa: A002 - the field's name
+        """Say which one belongs there."""
 
     @abstractmethod
     def close(self) -> None:
@@ -324,6 +364,14 @@ class StorageProvider(Views):
         """The chains of an agent, all four or, of one without compartments, none; for the opening of sessions alone.
 
         Raises: StorageError, always in the same words, when one cannot be read.
+        """
+
+    @abstractmethod
+    def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
+        """Make an agent's compartments under the ids of a backup, to which its chains are bound (P9).
+
+        Those that are there and were never used are made anew. False, and nothing is changed, when one that was used
+        has another id. Raises: StorageError; then it can be run again.
         """
 
     @abstractmethod

@@ -8,6 +8,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from tidegate.domain.arguments import check_agent
 from tidegate.domain.finding import Finding, error, warning
 from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.levels import Level
+from tidegate.storage.base import fresh_id
 from tidegate.storage.filesystems import filesystem_of, is_coherent
+from tidegate.storage.sqlite_control import SqliteControlStore
 from tidegate.storage.sqlite_files import FILE_MODE, FOLDER_MODE, MAKING, HomeFiles, exists
+from tidegate.storage.sqlite_places import Places
 
 FREE_BYTES_MIN = 100 * 1024 * 1024
 """Below this a disk counts as nearly full."""
@@ -104,7 +108,8 @@ def _agent(home: Path, files: HomeFiles, agent: str, *, repair: bool) -> Iterato
 
 def _finished(files: HomeFiles, agent: str) -> bool:
     try:
-        files.make_compartments(agent)
+        with closing(SqliteControlStore(files)) as control:
+            Places(files, control, fresh_id).make(agent)
     except StorageError:
         return False
     return True

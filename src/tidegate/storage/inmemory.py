@@ -8,91 +8,39 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
 
 from tidegate.domain import rank
-from tidegate.domain.audit import Entry, Event, Pen
+from tidegate.domain.audit import Entry, Event, Pen, Place
 from tidegate.domain.rank import Match, Statistics
 from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.spelling import is_word
 from tidegate.domain.text import ANALYSIS_VERSION, Columns
-from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import (
     Archive,
     Candidate,
-    ControlStore,
-    SessionRow,
     StorageProvider,
     VersionId,
     View,
     Witness,
     WritableView,
+    fresh_id,
+    not_its_own,
 )
+from tidegate.storage.inmemory_control import InMemoryControlStore
+from tidegate.storage.inmemory_tables import Transactional
 from tidegate.storage.inmemory_witness import InMemoryWitness
 
-ENDED_KEPT_MAX = 10_000
-"""How many ended sessions, of which nothing is stored, can still be told from ones that never were."""
 
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class _Transactional:
-    """One lock, and of the transaction under way a list of what to undo when it fails."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._undo: list[Callable[[], object]] | None = None
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        with self._lock:
-            yield
-
-    @contextmanager
-    def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        with self._lock:
-            undo: list[Callable[[], object]] = []
-            self._undo = undo
-            try:
-                yield
-            except BaseException:
-                for each in reversed(undo):
-                    each()
-                raise
-            finally:
-                self._undo = None
-
-    def _set(self, table: dict[K, V], key: K, value: V) -> None:
-        with self._lock:
-            self._remember(table, key)
-            table[key] = value
-
-    def _remove(self, table: dict[K, V], key: K) -> None:
-        with self._lock:
-            self._remember(table, key)
-            table.pop(key, None)
-
-    def _remember(self, table: dict[K, V], key: K) -> None:
-        """Under the lock, so that the transaction under way is this thread's. Without one, each change is its own."""
-        if self._undo is None:
-            return
-        if key in table:
-            before = table[key]
-            self._undo.append(lambda: table.__setitem__(key, before))
-        else:
-            self._undo.append(lambda: table.pop(key, None))
-
-
-class InMemoryCompartment(_Transactional, Archive):
+class InMemoryCompartment(Transactional, Archive):
     """Dicts: the newest version by kind and key, older versions, the index, the audit chain."""
 
-    def __init__(self, agent: str, level: Level, secret: bytes | None) -> None:
+    def __init__(self, agent: str, level: Level, id: str = "", secret: bytes | None = None) -> None:  # noqa: A002
         super().__init__()
         self.agent = agent
         self.level = level
-        self._pen = Pen(secret)
+        self.id = id
+        self._pen = Pen(self.place, secret)
         self._records: dict[tuple[Kind, str], Record] = {}
         self._versions: dict[tuple[Kind, str, int], Record] = {}
         self._columns: dict[str, Columns] = {}
@@ -255,67 +203,13 @@ class InMemoryCompartment(_Transactional, Archive):
         return any(follower.updated_at <= before for follower in followers)
 
 
-class InMemoryControlStore(_Transactional, ControlStore):
-    """A dict of rows."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._rows: dict[str, SessionRow] = {}
-
-    def _remember(self, table: dict[K, V], key: K) -> None:
-        if self._undo is None:
-            raise StorageError("the control store is changed in transactions only")
-        super()._remember(table, key)
-
-    def read(self, session: str) -> SessionRow | None:
-        return self._rows.get(session)
-
-    def find(self, agent: str, name: str) -> SessionRow | None:
-        return next((row for row in self.sessions(agent) if row.name == name), None)
-
-    def sessions(self, agent: str) -> list[SessionRow]:
-        with self._lock:
-            rows = [row for row in self._rows.values() if row.agent == agent]
-        return sorted(rows, key=lambda row: (row.name or "", row.id))
-
-    def insert(self, row: SessionRow) -> None:
-        self._set(self._rows, row.id, row)
-
-    def set_taint(self, session: str, taint: Level) -> None:
-        self._set(self._rows, session, replace(self._rows[session], taint=taint))
-
-    def set_ceiling(self, session: str, ceiling: Level) -> None:
-        self._set(self._rows, session, replace(self._rows[session], ceiling=ceiling))
-
-    def end(self, session: str) -> None:
-        self._set(self._rows, session, replace(self._rows[session], ended=True))
-
-    def close(self) -> None:
-        pass
-
-
-class EphemeralControlStore(InMemoryControlStore):
-    """The sessions that nothing is stored about. Of the ended ones it keeps the latest, so that it does not grow."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ended: dict[str, None] = {}  # in the order in which they ended
-
-    def end(self, session: str) -> None:
-        super().end(session)
-        self._set(self._ended, session, None)
-        if len(self._ended) > ENDED_KEPT_MAX:
-            oldest = next(iter(self._ended))
-            self._remove(self._ended, oldest)
-            self._remove(self._rows, oldest)
-
-
 class InMemoryProvider(StorageProvider):
     """Compartments in one dict. Every open of the same provider sees the same data."""
 
-    def __init__(self, *, secret: bytes | None = None) -> None:
+    def __init__(self, *, secret: bytes | None = None, ids: Callable[[], str] = fresh_id) -> None:
         self.control = InMemoryControlStore()
         self.audit_secret = secret
+        self._ids = ids
         self._lock = threading.Lock()
         self._compartments: dict[tuple[str, Level], InMemoryCompartment] = {}
 
@@ -335,7 +229,22 @@ class InMemoryProvider(StorageProvider):
 
     @contextmanager
     def archive(self, agent: str, level: Level) -> Iterator[Archive]:
+        self._own(agent, level)
         yield self._compartments[agent, level]
+
+    def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
+        with self._lock:
+            there = [each for level in ids if (each := self._compartments.get((agent, level))) is not None]
+            others = [each for each in there if each.id != ids[each.level]]
+            if any(each.last_entry() for each in others):
+                return False
+            with self.control.transaction():
+                for level, id_ in ids.items():
+                    self.control.set_compartment(agent, level, id_)
+            for each in others:
+                del self._compartments[agent, each.level]
+        self._make(agent)
+        return True
 
     def compact(self, agent: str, level: Level) -> bool:
         return True  # what was removed is gone
@@ -362,14 +271,28 @@ class InMemoryProvider(StorageProvider):
 
     def _visible(self, agent: str, taint: Level) -> tuple[InMemoryCompartment, ...]:
         levels = (level for level in reversed(Level) if level.can_flow_to(taint))
-        return tuple(
-            self._compartments.get((agent, level)) or InMemoryCompartment(agent, level, None) for level in levels
-        )
+        return tuple(self._own(agent, level) or InMemoryCompartment(agent, level) for level in levels)
+
+    def _own(self, agent: str, level: Level) -> InMemoryCompartment | None:
+        """The compartment there, if any. Raises: StorageError when it is not the one that belongs there (P17)."""
+        found = self._compartments.get((agent, level))
+        if found is not None and found.place != Place(agent, level, self.control.compartment(agent, level) or ""):
+            raise not_its_own()
+        return found
 
     def _make(self, agent: str) -> None:
         with self._lock:
             for level in Level:
-                self._compartments.setdefault((agent, level), InMemoryCompartment(agent, level, self.audit_secret))
+                if (agent, level) not in self._compartments:
+                    self._compartments[agent, level] = self._made(agent, level)
+
+    def _made(self, agent: str, level: Level) -> InMemoryCompartment:
+        own = self.control.compartment(agent, level)
+        if own is None:
+            own = self._ids()
+            with self.control.transaction():
+                self.control.set_compartment(agent, level, own)
+        return InMemoryCompartment(agent, level, own, self.audit_secret)
 
 
 def _counts(columns: Columns, terms: set[str]) -> dict[str, tuple[int, int, int]]:

@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +17,16 @@ from typing import Literal, TypeVar
 from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage import sqlite_files
-from tidegate.storage.base import Archive, StorageProvider, View, Witness, WritableView
+from tidegate.storage.base import Archive, StorageProvider, View, Witness, WritableView, fresh_id
 from tidegate.storage.filesystems import filesystem_of, is_coherent
 from tidegate.storage.inmemory import InMemoryCompartment
 from tidegate.storage.sqlite_archive import SqliteArchive
 from tidegate.storage.sqlite_compaction import compact, erase, unlink
 from tidegate.storage.sqlite_compartment import SqliteCompartment
-from tidegate.storage.sqlite_connection import DriverError, damaged, driver_errors, storage_error
+from tidegate.storage.sqlite_connection import DriverError, close, damaged, driver_errors, storage_error
 from tidegate.storage.sqlite_control import SqliteControlStore
 from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, exists, open_compartment
+from tidegate.storage.sqlite_places import Places
 from tidegate.storage.sqlite_witness import open_witnesses
 
 VIEWS_MAX = 32
@@ -46,6 +47,7 @@ class SqliteProvider(StorageProvider):
         *,
         durability: Literal["normal", "full"] = "normal",
         secret: bytes | None = None,
+        ids: Callable[[], str] = fresh_id,
         filesystem: Callable[[Path], str | None] = filesystem_of,
     ) -> None:
         _require_coherent(filesystem(home))
@@ -56,20 +58,25 @@ class SqliteProvider(StorageProvider):
         self._pool = _Pool(self._open)
         self._known: set[str] = set()
         self.control = SqliteControlStore(self._files)
+        self._places = Places(self._files, self.control, ids)
 
     def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
         if not self._pool.holds((agent, taint)) and not self._has_compartments(agent):
-            return nullcontext(View(tuple(InMemoryCompartment(agent, level, None) for level in _visible(taint))))
+            return nullcontext(View(tuple(InMemoryCompartment(agent, level) for level in _visible(taint))))
         return _Lease(self._pool, (agent, taint))
 
     def writable_view(self, agent: str, taint: Level) -> AbstractContextManager[WritableView]:
         if not self._pool.holds((agent, taint)) and not self._has_compartments(agent):
-            self._files.make_compartments(agent)
+            self._places.make(agent)
         return _Lease(self._pool, (agent, taint), writing=True)
 
     def witnesses(self, agent: str) -> AbstractContextManager[Sequence[Witness]]:
         self._pool.require_own_process()
         return open_witnesses(self._files, agent) if self._has_compartments(agent) else nullcontext(())
+
+    def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
+        self._pool.require_own_process()
+        return self._places.claim(agent, ids)
 
     @contextmanager
     def archive(self, agent: str, level: Level) -> Iterator[Archive]:
@@ -103,8 +110,13 @@ class SqliteProvider(StorageProvider):
 
     def discard(self, agent: str) -> None:
         self._pool.require_own_process()
-        for level in reversed(Level):
-            unlink(self._files.compartment(agent, level))
+        self._files.begin_making(agent)  # cut short, what is left counts as never having been
+        try:
+            for level in reversed(Level):
+                unlink(self._files.compartment(agent, level))
+        except OSError:
+            raise StorageError("home: cannot be written; run it again") from None
+        self._files.end_making(agent)
         self._known.discard(agent)
         self._pool.forget(agent)
 
@@ -148,8 +160,13 @@ class SqliteProvider(StorageProvider):
     def _compartment(self, agent: str, level: Level, *, writable: bool, kind: type[_CompartmentT]) -> _CompartmentT:
         path = self._files.compartment(agent, level)
         connection = open_compartment(path, agent, level, writable=writable, synchronous=self._synchronous)
+        try:
+            id_ = self._places.id_of(connection, agent, level)
+        except BaseException:
+            close(connection)
+            raise
         lock = self._locks[agent, level]
-        return kind(connection, agent, level, lock=lock, synchronous=self._synchronous, secret=self.audit_secret)
+        return kind(connection, agent, level, id_, lock=lock, synchronous=self._synchronous, secret=self.audit_secret)
 
 
 def _visible(taint: Level) -> tuple[Level, ...]:

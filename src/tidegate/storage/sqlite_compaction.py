@@ -35,23 +35,16 @@ def erase(path: Path) -> None:
     try:
         if path.exists():
             _wipe(path)
+        unlink(path)
     except OSError:
-        raise _not_all() from None
-    unlink(path)
+        raise StorageError("home: cannot be written; not all was erased, run it again") from None
 
 
 def unlink(path: Path) -> None:
-    """Take a file its name. Whoever has it open fails from then on. Raises: StorageError."""
-    try:
-        _unlink_copies(path)
-        for suffix in ("-wal", "-shm", ""):  # the log first: it must not be taken for that of a file made later
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-    except OSError:
-        raise _not_all() from None
-
-
-def _not_all() -> StorageError:
-    return StorageError("home: cannot be written; not all was erased, run it again")
+    """Take a file's name away, and its copies. Whoever has it open fails from then on. Raises: OSError."""
+    _unlink_copies(path)
+    for suffix in ("-wal", "-shm", ""):  # the log first: it must not be taken for that of a file made later
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _unlink_copies(path: Path) -> None:

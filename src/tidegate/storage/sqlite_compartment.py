@@ -111,6 +111,7 @@ class SqliteCompartment(Compartment):
         connection: Connection,
         agent: str,
         level: Level,
+        id: str,  # noqa: A002 - the field's name
         *,
         lock: threading.Lock,
         synchronous: str,
@@ -118,11 +119,12 @@ class SqliteCompartment(Compartment):
     ) -> None:
         self.agent = agent
         self.level = level
+        self.id = id
         self._label = level.name
         self._db = connection
         self._lock = lock
         self._synchronous = synchronous
-        self._pen = Pen(secret)
+        self._pen = Pen(self.place, secret)
 
     # Reading
 

@@ -16,8 +16,12 @@ from tidegate.storage.base import ControlStore, SessionRow
 from tidegate.storage.sqlite_connection import DriverError, Row, Value, close, is_sealed, storage_error, transaction
 from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_control
 
-_SELECT = "SELECT id, agent, name, taint, ceiling, parent, ended FROM sessions"
+# What was opened in an earlier life of its agent has ended, whatever else its row says (P7).
+_OUTLIVED = "EXISTS (SELECT 1 FROM lives WHERE lives.agent = sessions.agent AND lives.life <> sessions.life)"
+_SELECT = f"SELECT id, agent, name, taint, ceiling, parent, ended OR {_OUTLIVED}, life FROM sessions"
 _BY_ID = f"{_SELECT} WHERE id = ?"
+_LIFE = "SELECT life FROM lives WHERE agent = ?"
+_COMPARTMENT = "SELECT id FROM compartments WHERE agent = ? AND level = ?"
 
 
 class SqliteControlStore(ControlStore):
@@ -65,18 +69,18 @@ class SqliteControlStore(ControlStore):
 
     def read(self, session: str) -> SessionRow | None:
         for row in self._rows(_BY_ID, (session,)):
-            return row
+            return _row(row)
         return None
 
     def find(self, agent: str, name: str) -> SessionRow | None:
-        return next(iter(self._rows(f"{_SELECT} WHERE agent = ? AND name = ?", (agent, name))), None)
+        return next(map(_row, self._rows(f"{_SELECT} WHERE agent = ? AND name = ?", (agent, name))), None)
 
     def sessions(self, agent: str) -> list[SessionRow]:
-        return self._rows(f"{_SELECT} WHERE agent = ? ORDER BY name", (agent,))
+        return list(map(_row, self._rows(f"{_SELECT} WHERE agent = ? ORDER BY name", (agent,))))
 
     def insert(self, row: SessionRow) -> None:
         values = (row.id, row.agent, row.name, row.taint.name, row.ceiling.name, row.parent, int(row.ended))
-        self._change("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        self._change("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, row.life))
 
     def set_taint(self, session: str, taint: Level) -> None:
         self._change("UPDATE sessions SET taint = ? WHERE id = ?", (taint.name, session))
@@ -87,6 +91,24 @@ class SqliteControlStore(ControlStore):
     def end(self, session: str) -> None:
         self._change("UPDATE sessions SET ended = 1 WHERE id = ?", (session,))
 
+    def life(self, agent: str) -> int:
+        for (life,) in self._rows(_LIFE, (agent,)):
+            return int(life)
+        return 0
+
+    def end_life(self, agent: str) -> None:
+        self._change("UPDATE sessions SET ended = 1 WHERE agent = ?", (agent,))
+        self._change("INSERT INTO lives VALUES (?, 1) ON CONFLICT (agent) DO UPDATE SET life = life + 1", (agent,))
+        self._change("DELETE FROM compartments WHERE agent = ?", (agent,))
+
+    def compartment(self, agent: str, level: Level) -> str | None:
+        for (found,) in self._rows(_COMPARTMENT, (agent, level.name)):
+            return str(found)
+        return None
+
+    def set_compartment(self, agent: str, level: Level, id: str) -> None:  # noqa: A002 - the field's name
+        self._change("INSERT OR REPLACE INTO compartments VALUES (?, ?, ?)", (agent, level.name, id))
+
     def close(self) -> None:
         """Give back the file."""
         with self._writing, self._reading:
@@ -95,17 +117,17 @@ class SqliteControlStore(ControlStore):
                 _close(held)
             self._reader = self._writer = None
 
-    def _rows(self, statement: str, bindings: tuple[Value, ...]) -> list[SessionRow]:
+    def _rows(self, statement: str, bindings: tuple[Value, ...]) -> list[Row]:
         self._require_own_process()
         if self._owner == threading.get_ident() and self._writer is not None:
-            return [_row(values) for values in self._writer.db.execute(statement, bindings)]
+            return self._writer.db.execute(statement, bindings).fetchall()
         with self._reading:
             if self._reader is None and not self._exists():
                 return []
             before, self._reader = self._reader, None
             held = self._reader = self._current(before, writable=False)
             try:
-                return [_row(values) for values in held.db.execute(statement, bindings)]
+                return held.db.execute(statement, bindings).fetchall()
             except BaseException as error:  # as above
                 self._reader = None
                 held.close()
@@ -181,8 +203,8 @@ def _close(held: _Held | None) -> None:
 
 
 def _row(values: Row) -> SessionRow:
-    session, agent, name, taint_label, ceiling_label, parent, ended = values
+    session, agent, name, taint_label, ceiling_label, parent, ended, life = values
     taint, ceiling = read_label(taint_label), read_label(ceiling_label)
     if taint is None or ceiling is None:
         raise StorageError("a session has an unknown level; run `tidegate doctor`")  # P17
-    return SessionRow(session, agent, name, taint, ceiling, parent, ended != 0)
+    return SessionRow(session, agent, name, taint, ceiling, parent, ended != 0, life)

@@ -12,10 +12,18 @@ from tidegate.domain.finding import Finding, Remedy, error, warning
 from tidegate.domain.record import Kind
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.policy.levels import Level, read_label
+from tidegate.storage.base import ControlStore
 from tidegate.storage.sqlite_connection import Connection, DriverError, Row, driver_errors, is_busy, open_file
-from tidegate.storage.sqlite_schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
+from tidegate.storage.sqlite_schema import (
+    COMPARTMENT,
+    COMPARTMENT_VERSION,
+    CONTROL,
+    CONTROL_VERSION,
+    UNCONFIRMED,
+)
 
 _RESTORE = "keep the file as it is, and restore the agent from a backup"
+_FOREIGN = "put the right one back; without it, erase the agent and restore it from a backup"
 _LOST_SESSIONS = "keep the file as it is, and restore it from a copy; without one, reset every session"
 _REINDEX = "run `tidegate reindex`, or `tidegate doctor --repair`"
 _REPAIR = "run `tidegate doctor --repair`"
@@ -51,12 +59,24 @@ _TOTALS = (
 )
 
 
-def examine_compartment(path: Path, where: str, agent: str, level: Level) -> list[Finding]:
-    """Why a compartment's file cannot be used; it is only read. where: how findings name it."""
+def examine_compartment(
+    path: Path, where: str, agent: str, level: Level, control: ControlStore | None
+) -> list[Finding]:
+    """Why a compartment's file cannot be used; it is only read.
+
+    where: how findings name it. control: to know which one belongs there, where it is sound.
+    """
 
     def identity(db: Connection) -> Iterator[Finding]:
-        if db.execute("SELECT agent, level FROM compartment").fetchall() != [(agent, level.name)]:
+        rows = db.execute("SELECT agent, level, id FROM compartment").fetchall()
+        if [row[:2] for row in rows] != [(agent, level.name)]:
             yield error(where, "it says that it is another agent's or another level's", _RESTORE)
+        elif control is not None and not str(rows[0][2]).startswith(UNCONFIRMED):
+            own = control.compartment(agent, level)
+            if own is None:
+                yield error(where, "control.db, which may be an older copy, does not know it", _FOREIGN)
+            elif rows[0][2] != own:
+                yield error(where, "it is not the one that belongs there", _FOREIGN)
 
     return _reading(path, where, _RESTORE, lambda db: [*_soundness(db, where, COMPARTMENT, _RESTORE)] or identity(db))
 
@@ -99,7 +119,9 @@ def _reading(path: Path, where: str, advice: str, examine: Callable[[Connection]
 def _soundness(db: Connection, where: str, script: str, advice: str) -> Iterator[Finding]:
     version = db.pragma("user_version")
     known = COMPARTMENT_VERSION if script is COMPARTMENT else CONTROL_VERSION
-    if version != known:
+    if isinstance(version, int) and 0 < version < known:
+        yield warning(where, "it is of an earlier version of Tidegate", "nothing: its next use brings it up to date")
+    elif version != known:
         newer = isinstance(version, int) and version > known
         yield error(
             where,
@@ -114,7 +136,7 @@ def _soundness(db: Connection, where: str, script: str, advice: str) -> Iterator
 
 def _fresh_schema(script: str) -> list[Row]:
     with closing(Connection(":memory:")) as db:
-        db.execute(script, ("", "", 0) if script is COMPARTMENT else ())
+        db.execute(script, ("", "", "", 0) if script is COMPARTMENT else ())
         return db.execute(_SCHEMA).fetchall()
 
 

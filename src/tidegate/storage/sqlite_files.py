@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Self
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.storage.base import not_its_own
 from tidegate.storage.sqlite_connection import Connection, close, confine, create_file, driver_errors, open_file, wal_of
-from tidegate.storage.sqlite_migration import migrate
+from tidegate.storage.sqlite_migration import migrate, migrate_control
 from tidegate.storage.sqlite_schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
 
 FOLDER_MODE = 0o700
@@ -73,7 +74,7 @@ class HomeFiles:
         except OSError:
             raise StorageError("home: cannot be written; run it again") from None
 
-    def make_compartments(self, agent: str) -> None:
+    def make_compartments(self, agent: str, ids: Mapping[Level, str]) -> None:
         """All four files, each whole from the moment it is there. Another process may do the same at the same time.
 
         The mark that they are being made is there before the first, and until the last is. It counts for nothing where
@@ -83,9 +84,10 @@ class HomeFiles:
         """
         self.make_control()
         if not any(exists(self.compartment(agent, level)) for level in Level):
-            self._begin_making(agent)
+            self.begin_making(agent)
         for level in Level:
-            self._make(self.compartment(agent, level), COMPARTMENT, (agent, level.name, ANALYSIS_VERSION))
+            identity = (agent, level.name, ids[level], ANALYSIS_VERSION)
+            self._make(self.compartment(agent, level), COMPARTMENT, identity)
         self.end_making(agent)
 
     def make_control(self) -> None:
@@ -104,7 +106,7 @@ class HomeFiles:
     def _making(self, agent: str) -> Path:
         return self._home / "agents" / agent / MAKING
 
-    def _begin_making(self, agent: str) -> None:
+    def begin_making(self, agent: str) -> None:
         mark = self._making(agent)
         try:
             _make_folder(mark.parent)
@@ -180,10 +182,13 @@ class FileIdentity:
 
 
 def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, synchronous: str) -> Connection:
-    """A confined connection to a compartment's file, which must be what its name says (P17)."""
-    with _opened(path, COMPARTMENT_VERSION, writable=writable, synchronous=synchronous) as connection:
+    """A confined connection to a compartment's file, which must be what its name says (P17).
+
+    Whether it is the one that belongs there, only the control store knows.
+    """
+    with _opened(path, COMPARTMENT_VERSION, migrate, writable=writable, synchronous=synchronous) as connection:
         if connection.execute("SELECT agent, level FROM compartment").fetchall() != [(agent, level.name)]:
-            raise StorageError("a file of this agent is not its own; run `tidegate doctor`")
+            raise not_its_own()
         confine(connection, writable=writable)
         return connection
 
@@ -198,15 +203,23 @@ def open_audit(path: Path, agent: str, level: Level) -> Connection:
     return connection
 
 
+def open_whole(path: Path) -> Connection:
+    """A connection to a compartment's file that is not confined, for who says which one it is."""
+    with _opened(path, COMPARTMENT_VERSION, migrate, writable=True, synchronous="FULL") as connection:
+        return connection
+
+
 def open_control(path: Path, *, writable: bool) -> Connection:
     """A confined connection to the control store's file. One that only reads puts the log away too, if it is last."""
-    with _opened(path, CONTROL_VERSION, writable=True, synchronous="FULL") as connection:
+    with _opened(path, CONTROL_VERSION, migrate_control, writable=True, synchronous="FULL") as connection:
         confine(connection, writable=writable)
         return connection
 
 
 @contextmanager
-def _opened(path: Path, version: int, *, writable: bool, synchronous: str) -> Iterator[Connection]:
+def _opened(
+    path: Path, version: int, update: Callable[[Path], None], *, writable: bool, synchronous: str
+) -> Iterator[Connection]:
     """A connection to a file of our schema, migrated if need be; closed again when what follows fails."""
     FileIdentity.of(path)
     with driver_errors():
@@ -214,7 +227,7 @@ def _opened(path: Path, version: int, *, writable: bool, synchronous: str) -> It
         try:
             if _is_earlier(connection, version):
                 connection.close()
-                migrate(path)
+                update(path)
                 connection = open_file(path, writable=writable, synchronous=synchronous)
             yield connection
         except BaseException:

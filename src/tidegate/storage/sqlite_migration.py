@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
 from tidegate.errors import StorageError
 from tidegate.storage.sqlite_connection import Connection, copy_file, driver_errors, open_file, transaction
-from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION, MIGRATIONS
+from tidegate.storage.sqlite_schema import (
+    COMPARTMENT_VERSION,
+    CONTROL_MIGRATIONS,
+    CONTROL_VERSION,
+    MIGRATIONS,
+)
 
 
 def migrate(path: Path) -> None:
@@ -19,15 +25,28 @@ def migrate(path: Path) -> None:
     """
     with driver_errors(), closing(open_file(path, writable=True, synchronous="FULL")) as connection:
         _keep_copy(connection, path)
-        with transaction(connection):
-            for version in range(_version(connection), COMPARTMENT_VERSION):  # none, if another process was first
-                connection.execute(MIGRATIONS[version])
-            connection.pragma("user_version", COMPARTMENT_VERSION)
+        _advance(connection, COMPARTMENT_VERSION, MIGRATIONS)
+
+
+def migrate_control(path: Path) -> None:
+    """Bring the control store to the present schema, likewise. Raises: StorageError.
+
+    No copy: an older control store that is put back lowers taints.
+    """
+    with driver_errors(), closing(open_file(path, writable=True, synchronous="FULL")) as connection:
+        _advance(connection, CONTROL_VERSION, CONTROL_MIGRATIONS)
 
 
 def copies_of(path: Path) -> list[Path]:
     """The copies that migrations have left of a file. They have its level, and go when it is purged or erased."""
     return sorted(path.parent.glob(f"{path.name}.schema-*"))
+
+
+def _advance(connection: Connection, version: int, migrations: Mapping[int, str]) -> None:
+    with transaction(connection):
+        for each in range(_version(connection), version):  # none, if another process was first
+            connection.execute(migrations[each])
+        connection.pragma("user_version", version)
 
 
 def _keep_copy(connection: Connection, path: Path) -> None:

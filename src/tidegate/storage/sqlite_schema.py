@@ -6,7 +6,10 @@ Times are whole microseconds since 1970 in UTC. Levels are written by name. `PRA
 from __future__ import annotations
 
 COMPARTMENT_VERSION = 3
-CONTROL_VERSION = 1
+CONTROL_VERSION = 2
+
+UNCONFIRMED = "?"
+"""How the id of a compartment begins that a migration gave it, until the control store has it."""
 
 _VOCABULARY = """\
 CREATE TABLE vocabulary (            -- words of the index, for spelling
@@ -19,13 +22,17 @@ CREATE INDEX standings ON audit (session, action) WHERE action IN ('open', 'rais
 CREATE INDEX openings ON audit (sequence, session) WHERE action = 'open';
 """
 
-COMPARTMENT = f"""
+_IDENTITY = """\
 CREATE TABLE compartment (           -- one row: whose data this is
     agent    TEXT NOT NULL,
     level    TEXT NOT NULL,
+    id       TEXT NOT NULL,          -- which one it is, of those that ever stood there: the audit is bound to it
     analysis INTEGER NOT NULL        -- version of the text analysis that the index was made with
 ) STRICT;
+"""
 
+COMPARTMENT = f"""
+{_IDENTITY}
 CREATE TABLE records (               -- the newest version under each key, live or deleted
     id            INTEGER PRIMARY KEY,
     kind          TEXT NOT NULL,
@@ -94,12 +101,12 @@ CREATE TABLE audit (                 -- the chain: each hash covers its row and 
 ) STRICT;
 
 {_STANDINGS}
-INSERT INTO compartment VALUES (?, ?, ?);
+INSERT INTO compartment VALUES (?, ?, ?, ?);
 PRAGMA user_version = {COMPARTMENT_VERSION};
 """
 
-CONTROL = f"""
-CREATE TABLE sessions (              -- the reference monitor's state: no content, no counters, no times
+_SESSIONS = """\
+CREATE TABLE sessions (              -- the reference monitor's state: no content, no times
     id      TEXT PRIMARY KEY,
     agent   TEXT NOT NULL,
     name    TEXT NOT NULL,
@@ -107,9 +114,27 @@ CREATE TABLE sessions (              -- the reference monitor's state: no conten
     ceiling TEXT NOT NULL,
     parent  TEXT,
     ended   INTEGER NOT NULL,
+    life    INTEGER NOT NULL,        -- of its agent, in which it was opened
     UNIQUE (agent, name)
 ) STRICT, WITHOUT ROWID;
+"""
+_AGENTS = """\
+CREATE TABLE lives (                 -- agents that were erased
+    agent TEXT PRIMARY KEY,
+    life  INTEGER NOT NULL           -- how often; what was opened in an earlier one has ended
+) STRICT, WITHOUT ROWID;
 
+CREATE TABLE compartments (          -- which compartment belongs where
+    agent TEXT NOT NULL,
+    level TEXT NOT NULL,
+    id    TEXT NOT NULL,
+    PRIMARY KEY (agent, level)
+) STRICT, WITHOUT ROWID;
+"""
+
+CONTROL = f"""
+{_SESSIONS}
+{_AGENTS}
 PRAGMA user_version = {CONTROL_VERSION};
 """
 
@@ -121,6 +146,27 @@ DROP TABLE frequencies;
 UPDATE compartment SET analysis = 0;
 """,
     # What the chain says of one session's standing is found without reading all of it.
-    2: _STANDINGS,
+    # Nothing said which compartment a file was, so that one could be put in another's place.
+    2: f"""
+CREATE TEMP TABLE before AS
+SELECT agent, level, '{UNCONFIRMED}' || lower(hex(randomblob(16))), analysis FROM compartment;
+DROP TABLE compartment;
+{_IDENTITY}
+INSERT INTO compartment SELECT * FROM before;
+DROP TABLE before;
+{_STANDINGS}""",
 }
 """For each earlier version of a compartment's schema, what leads to the next. An index of analysis 0 is made anew."""
+
+CONTROL_MIGRATIONS = {
+    # An agent had one life only, and no compartment had an id.
+    1: f"""
+CREATE TEMP TABLE before AS SELECT id, agent, name, taint, ceiling, parent, ended, 0 FROM sessions;
+DROP TABLE sessions;
+{_SESSIONS}
+INSERT INTO sessions SELECT * FROM before;
+DROP TABLE before;
+{_AGENTS}
+""",
+}
+"""The same for the control store's."""

@@ -106,7 +106,7 @@ def anchor() -> None:
 
 
 def _names(store: Store) -> Mapping[str, str]:
-    """The sessions' names, by id. Where the control store is lost the chains are shown all the same."""
+    """The sessions' names, by id. Where they cannot be read the chains are shown all the same."""
     try:
         return {row.id: row.name or row.id for row in store.sessions.list(options().agent)}
     except StorageError as failure:
