@@ -87,6 +87,17 @@ def test_a_message_has_the_taint_of_its_moment_and_the_origin_that_its_host_gave
     assert [each.origin for each in session.conversation.read()] == [Origin.OWNER, Origin.TOOL]
 
 
+def test_a_message_has_its_session_s_origin_and_none_more_trusted_once_that_is_from_outside(scene: Scene) -> None:
+    imported = scene.store.session(AGENT, "main", origin=Origin.IMPORT)
+    imported.conversation.append(["by default"])
+    imported.conversation.append(["claimed"], origin=Origin.OWNER)
+    outside = imported.marking(Origin.TOOL)
+    outside.conversation.append(["marked"])
+    outside.conversation.append(["claimed"], origin=Origin.OWNER)
+    origins = [each.origin for each in imported.conversation.read()]
+    assert origins == [Origin.IMPORT, Origin.IMPORT, Origin.TOOL, Origin.TOOL]
+
+
 def test_no_session_reads_the_messages_of_another(scene: Scene) -> None:
     scene.store.session(AGENT, "main").conversation.append(["mine"])
     above = scene.store.session(AGENT, "other", RESTRICTED)

@@ -167,7 +167,7 @@ class Session:
         self._seat = Seat(row.id, row)
         self.memory = SessionMemory(gate, self._seat, limits, origin)
         self.todos = SessionTodos(gate, self._seat, limits, origin)
-        self.conversation = Conversation(gate, self._seat)
+        self.conversation = Conversation(gate, self._seat, origin)
         self.limits = limits
         self._gate = gate
         self._ids = ids

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from tidegate.domain.audit import Entry, Event
 from tidegate.domain.rank import UNCOUNTED, Match, Statistics
@@ -312,6 +313,10 @@ class StorageProvider(Views):
 
         What has them open fails from then on. Raises: StorageError when others are in the way; run it again.
         """
+
+    def keeps(self, _path: Path) -> bool:
+        """Whether a path is, by whatever name, that of a file or place of the provider's own."""
+        return False
 
     @abstractmethod
     def agents(self) -> list[str]:

@@ -94,6 +94,9 @@ class SqliteProvider(StorageProvider):
         self._pool.forget(agent)
         return there
 
+    def keeps(self, path: Path) -> bool:
+        return self._files.keeps(path)
+
     def agents(self) -> list[str]:
         return self._files.agents()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tidegate.errors import StorageError
-from tidegate.storage.sqlite_connection import Connection, DriverError, driver_errors, is_busy, open_file
+from tidegate.storage.sqlite_connection import Connection, DriverError, beside_of, driver_errors, is_busy, open_file
 from tidegate.storage.sqlite_migration import copies_of
 
 COMPACT_WAIT_MS = 5_000
@@ -36,8 +37,9 @@ def erase(path: Path) -> None:
         if path.exists():
             _wipe(path)
         _unlink_copies(path)
-        for suffix in ("-wal", "-shm", ""):  # the log first: it must not be taken for that of a file made later
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        # The log first: it must not be taken for that of a file made later. Of a link, what it leads to as well.
+        for each in (*beside_of(path), Path(os.path.realpath(path)), path):
+            each.unlink(missing_ok=True)
     except OSError:
         raise StorageError("home: cannot be written; not all was erased, run it again") from None
 

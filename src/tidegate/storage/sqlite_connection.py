@@ -91,6 +91,7 @@ def open_file(path: Path, *, writable: bool, synchronous: str) -> Connection:
     Until it is confined, nothing it does changes the file.
     synchronous: NORMAL, or FULL for what must survive power loss once acknowledged.
     """
+    _keep_private(path)
     if _is_sealed(path):
         connection = _open_sealed(path)
     else:
@@ -136,7 +137,21 @@ def close(connection: Connection) -> None:
 
 def wal_of(path: Path) -> Path:
     """Where SQLite keeps the write-ahead log of a database."""
-    return path.with_name(f"{path.name}-wal")
+    return beside_of(path)[0]
+
+
+def beside_of(path: Path) -> tuple[Path, Path]:
+    """The log of a database and the log's memory: beside the file itself, also when a link leads there."""
+    file = Path(os.path.realpath(path)) if path.is_symlink() else path
+    return file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")
+
+
+def _keep_private(path: Path) -> None:
+    """A file behind a link was put there by hand, with any mode: what SQLite puts beside it has the same one."""
+    if path.is_symlink():
+        for each in (path, *beside_of(path)):
+            with suppress(OSError):  # another user's, which `doctor` tells
+                each.chmod(each.stat().st_mode & 0o600)
 
 
 def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> None:
@@ -245,7 +260,8 @@ def _is_sealed(path: Path) -> bool:
     """Whether the folder cannot be written and no log stands beside the file: then WAL has no place for its memory."""
     if os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         return False
-    return _size(wal_of(path)) == 0 and not path.with_name(f"{path.name}-shm").exists()
+    log, memory = beside_of(path)
+    return _size(log) == 0 and not memory.exists()
 
 
 def _open_sealed(path: Path) -> Connection:

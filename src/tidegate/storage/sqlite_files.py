@@ -37,6 +37,15 @@ class HomeFiles:
     def compartment(self, agent: str, level: Level) -> Path:
         return self._home / "agents" / agent / f"{level.name.lower()}.db"
 
+    def keeps(self, path: Path) -> bool:
+        """Whether a path lies in the home, is one of its files by another name, or leads there."""
+        real = Path(os.path.realpath(path))
+        named = Path(os.path.realpath(path.parent)) / path.name  # of a link: where the link itself lies
+        if any(_is_same(self._home, each) for file in (real, named) for each in (file, *file.parents)):
+            return True
+        own = (each for each in self._home.rglob("*") if each.is_file())  # P17: by hard links, and links out of it
+        return any(_is_same(each, real) for each in own)
+
     def agents(self) -> list[str]:
         """Agents whose compartments are there, by name."""
         folder = self._home / "agents"
@@ -98,6 +107,14 @@ class HomeFiles:
         finally:
             for suffix in ("", "-wal", "-shm"):
                 new.with_name(new.name + suffix).unlink(missing_ok=True)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether both are there and one file or folder, as the file system sees it."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def exists(path: Path) -> bool:
