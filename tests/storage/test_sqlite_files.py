@@ -198,7 +198,7 @@ def test_a_path_is_a_path_whatever_is_in_it(tmp_path: Path, name: str) -> None:
     with opened(home) as store:
         store.session("assistant", "main").memory.save("k", "content")
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert len(bytes_of(home)) == 5
+    assert len(bytes_of(home)) == 6
     with opened(home) as store:
         assert store.session("assistant", "main").memory.get("k") is not None
 

@@ -124,6 +124,10 @@ class Owner:
         No chain is left to enter it in: keep `heads` if it must be shown later. SPINE.md and TRIGGER.md stay.
         Raises: NotFound, StorageError (busy: run it again).
         """
+        with self._door.provider.freeing():
+            return self._erase(dry_run=dry_run)
+
+    def _erase(self, *, dry_run: bool) -> Erased:
         agent, heads = self._door.agent, self._heads()
         ended = self._door.sessions.end_all(
             agent, dry_run=dry_run

@@ -33,6 +33,13 @@ def purge(
     with their process, also by a kill. One that still runs forgets what it said so long ago.
     What the files still held of earlier changes is overwritten as well, also where nothing was left to remove.
     """
+    with door.provider.freeing():
+        yield from _purge(door, older_than, level, dry_run=dry_run, progress=progress)
+
+
+def _purge(
+    door: Door, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
+) -> Iterator[Purged]:
     for each in door.levels(level):
         now = door.clock()
         before = _moment(now, older_than)

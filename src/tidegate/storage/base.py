@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -302,6 +302,10 @@ class StorageProvider(Views):
     @abstractmethod
     def archive(self, agent: str, level: Level) -> AbstractContextManager[Archive]:
         """One compartment of an agent that has compartments, for its owner's acts and its upkeep."""
+
+    def freeing(self) -> AbstractContextManager[None]:
+        """While this lasts, what is done may take the room that is kept back: it makes more of it."""
+        return nullcontext()
 
     @abstractmethod
     def compact(self, agent: str, level: Level) -> bool:

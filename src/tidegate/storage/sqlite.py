@@ -10,6 +10,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeVar
@@ -78,6 +79,14 @@ class SqliteProvider(StorageProvider):
         except UnicodeDecodeError:  # bytes in the file that are not text
             raise damaged() from None
 
+    @contextmanager
+    def freeing(self) -> Iterator[None]:
+        self._files.reserve.give()
+        try:
+            yield
+        finally:
+            self._files.reserve.make()
+
     def compact(self, agent: str, level: Level) -> bool:
         self._pool.require_own_process()
         with self._locks[agent, level]:
@@ -133,7 +142,8 @@ class SqliteProvider(StorageProvider):
 
     def _compartment(self, agent: str, level: Level, *, writable: bool, kind: type[_CompartmentT]) -> _CompartmentT:
         path = self._files.compartment(agent, level)
-        connection = open_compartment(path, agent, level, writable=writable, synchronous=self._synchronous)
+        open_it = partial(open_compartment, path, agent, level, writable=writable, synchronous=self._synchronous)
+        connection = self._files.with_room(open_it)
         lock = self._locks[agent, level]
         return kind(connection, agent, level, lock=lock, synchronous=self._synchronous, secret=self.audit_secret)
 

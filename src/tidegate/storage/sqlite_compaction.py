@@ -6,7 +6,15 @@ import os
 from pathlib import Path
 
 from tidegate.errors import StorageError
-from tidegate.storage.sqlite_connection import Connection, DriverError, beside_of, driver_errors, is_busy, open_file
+from tidegate.storage.sqlite_connection import (
+    Connection,
+    DriverError,
+    beside_of,
+    driver_errors,
+    is_busy,
+    is_full,
+    open_file,
+)
 from tidegate.storage.sqlite_migration import copies_of
 
 COMPACT_WAIT_MS = 5_000
@@ -16,8 +24,8 @@ COMPACT_WAIT_MS = 5_000
 def compact(path: Path) -> bool:
     """Whether nothing of what was removed remains in the file, its free pages, its index and its log.
 
-    False when others were reading or writing: then some may remain, and nothing else is lost. Takes about the
-    file's size in memory, and as much on disk meanwhile. Raises: StorageError.
+    False when others were reading or writing, or the disk is full: then some may remain, and nothing else is lost.
+    Takes about the file's size in memory, and as much on disk meanwhile. Raises: StorageError.
     """
     with driver_errors():
         connection = open_file(path, writable=True, synchronous="FULL")
@@ -72,7 +80,7 @@ def _compact(connection: Connection) -> bool:
         _merge_index(connection)
         return _rewrite(connection)
     except DriverError as error:
-        if is_busy(error):
+        if is_busy(error) or is_full(error):  # the removal itself, with its entries, is done by now
             return False
         raise
 

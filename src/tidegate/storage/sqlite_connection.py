@@ -32,7 +32,6 @@ _ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
     (apsw.BusyError, "the store is busy; try again"),
     (apsw.LockedError, "the store is busy; try again"),
     (apsw.ReadOnlyError, "the store is read-only; nothing was changed"),
-    (apsw.FullError, "the disk is full; nothing was changed"),
     (apsw.IOError, "the disk failed; nothing was changed"),
     (apsw.CorruptError, _DAMAGED),
     (apsw.NotADBError, _DAMAGED),
@@ -54,6 +53,10 @@ _PRAGMAS = frozenset({"data_version", "synchronous"})  # the first is asked by F
 apsw.config(apsw.SQLITE_CONFIG_LOG, None)  # P12: the engine's own log names files and statements
 
 
+class DiskFull(StorageError):
+    """There is no room on the disk: the same may work when there is some."""
+
+
 class Connection(apsw.Connection):
     """A connection. entering: whether it is adding to the audit, by `enter`."""
 
@@ -62,6 +65,8 @@ class Connection(apsw.Connection):
 
 def storage_error(error: apsw.Error) -> StorageError:
     """The error a caller may see: no engine text, no SQL, no path (P12)."""
+    if is_full(error):
+        return DiskFull("the disk is full; nothing was changed; make room on it, or purge")
     advice = (text for kind, text in _ADVICE if isinstance(error, kind))
     return StorageError(next(advice, "the store failed; nothing was changed"))
 
@@ -69,6 +74,11 @@ def storage_error(error: apsw.Error) -> StorageError:
 def is_busy(error: apsw.Error) -> bool:
     """Whether others were in the way, so that the same may work later."""
     return isinstance(error, apsw.BusyError | apsw.LockedError)
+
+
+def is_full(error: apsw.Error) -> bool:
+    """Whether there was no room: for a page, or for the memory of the log, without which nothing is read."""
+    return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_SHMSIZE
 
 
 def damaged() -> StorageError:

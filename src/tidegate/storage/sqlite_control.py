@@ -145,7 +145,7 @@ class SqliteControlStore(ControlStore):
         if held is not None and held.was_named():
             return held
         _close(held)
-        return _Held(self._files.control, writable=writable)
+        return self._files.with_room(lambda: _Held(self._files.control, writable=writable))
 
 
 class _Held:

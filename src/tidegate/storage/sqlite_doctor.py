@@ -12,7 +12,7 @@ from tidegate.domain.finding import Finding, Remedy, error, warning
 from tidegate.domain.record import Kind
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.policy.levels import Level, read_label
-from tidegate.storage.sqlite_connection import Connection, DriverError, Row, driver_errors, is_busy, open_file
+from tidegate.storage.sqlite_connection import Connection, DriverError, Row, driver_errors, is_busy, is_full, open_file
 from tidegate.storage.sqlite_schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
 
 _RESTORE = "keep the file as it is, and restore the agent from a backup"
@@ -93,6 +93,8 @@ def _reading(path: Path, where: str, advice: str, examine: Callable[[Connection]
     except DriverError as failure:
         if is_busy(failure):
             return [error(where, "it was busy and could not be examined", "run this again when less is going on")]
+        if is_full(failure):
+            return [error(where, "the disk is full, and it could not be examined", "make room, and run this again")]
         return [error(where, "it is damaged: it cannot be read as a database", advice)]
 
 

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite_connection import Connection, close, confine, create_file, driver_errors, open_file, wal_of
+from tidegate.storage.reserve import OPENING_BYTES, Reserve
+from tidegate.storage.sqlite_connection import (
+    Connection,
+    DiskFull,
+    close,
+    confine,
+    create_file,
+    driver_errors,
+    open_file,
+    wal_of,
+)
 from tidegate.storage.sqlite_migration import migrate
 from tidegate.storage.sqlite_schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
+
+_T = TypeVar("_T")
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -29,6 +41,19 @@ class HomeFiles:
 
     def __init__(self, home: Path) -> None:
         self._home = home
+        self.reserve = Reserve(home)
+
+    def with_room(self, open_it: Callable[[], _T]) -> _T:
+        """What is opened, if need be in some of the room that is kept back: never by a way past the log."""
+        try:
+            return open_it()
+        except DiskFull:
+            if not self.reserve.give(OPENING_BYTES):
+                raise
+            try:
+                return open_it()
+            finally:
+                self.reserve.make()  # the rest is taken back at once: no save may have it
 
     @property
     def control(self) -> Path:
@@ -82,6 +107,7 @@ class HomeFiles:
         """The control store's file. Raises: StorageError when it was lost: with it went the taints (P4, P17)."""
         if not self.has_control():
             self._make(self.control, CONTROL, ())
+            self.reserve.make()
 
     def has_control(self) -> bool:
         """Whether the control store's file is there. Raises: StorageError when only compartments are."""
