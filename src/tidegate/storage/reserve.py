@@ -24,8 +24,7 @@ class Reserve:
             try:
                 disk, size = os.fstatvfs(descriptor), os.fstat(descriptor).st_size
                 wanted = min(RESERVE_BYTES, size + disk.f_bavail * disk.f_frsize)
-                if wanted > size:
-                    os.posix_fallocate(descriptor, 0, wanted)
+                os.pwrite(descriptor, bytes(max(0, wanted - size)), size)  # written: a hole keeps no room
             finally:
                 os.close(descriptor)
 
