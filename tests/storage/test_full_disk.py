@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -68,6 +69,22 @@ def test_what_starts_on_a_full_disk_reads_time_after_time_and_no_save_takes_the_
         fill(home.parent)
     with tidegate.open(home) as store:
         assert all(each.complete for each in store.owner(AGENT).purge(timedelta()))
+
+
+def test_a_raise_that_stands_in_the_log_is_seen_on_a_full_disk(disk: Path) -> None:
+    script = (
+        "import os, sys, tidegate\n"
+        "from tidegate.policy.levels import Level\n"
+        "store = tidegate.open(sys.argv[1])\n"
+        "store.session('assistant', 'main').raise_taint(Level.CONFIDENTIAL)\n"
+        "os._exit(0)\n"  # no close: the log stays, as after a kill
+    )
+    subprocess.run([sys.executable, "-c", script, disk / "home"], check=True)
+    assert (disk / "home" / "control.db-wal").stat().st_size > 0
+    (disk / "home" / "control.db-shm").unlink()
+    fill(disk)
+    with tidegate.open(disk / "home") as store:
+        assert store.session(AGENT, "main").taint is Level.CONFIDENTIAL
 
 
 def test_a_purge_on_a_full_disk_removes_what_was_deleted_and_enters_it(home: Path) -> None:
