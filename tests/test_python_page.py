@@ -32,7 +32,7 @@ from tidegate.domain.limits import Limits
 from tidegate.domain.memory import Explanation
 from tidegate.domain.todo import Todo
 from tidegate.domain.version import Purged, Relabelled, Restored, Version
-from tidegate.storage.base import SessionRow
+from tidegate.storage.control import SessionRow
 from tidegate.storage.inmemory import InMemoryProvider
 from tidegate.storage.sqlite import VIEWS_MAX
 from tidegate.storage.sqlite_connection import BUSY_TIMEOUT_MS

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _ENDS = re.compile(r"""[\s"'`=,;|&<>()\[\]{}]+""")
+_OPTION = re.compile(r"-[A-Za-z0-9]+")
 _SELF = re.compile(r"(?i)(?:.*[/\\])?tidegate(?:\.exe)?")
 _LAUNCHERS = frozenset({"-m", "uvx", "run", "exec", "--"})
 
@@ -44,11 +45,23 @@ def _mentions(text: str, base: str, home: Path, named: set[tuple[int, int]]) -> 
 
 def _paths(text: str, base: str) -> Iterator[str]:
     """Every path that a program may find in a text: the whole, and its pieces between quotes, commas and the like."""
-    for piece in {text, *_ENDS.split(text), *text.split(os.pathsep)}:
+    for piece in {each for part in _parts(text) for each in (part, *_values(part))}:
         path = unquote(urlsplit(piece).path) if piece.lower().startswith("file:") else piece
         path = os.path.expanduser(os.path.expandvars(path))
         if path:
             yield os.path.join(base, path)
+
+
+def _parts(text: str) -> set[str]:
+    """The text, and its pieces, each also without what stands behind a colon."""
+    pieces = {text, *_ENDS.split(text)}
+    return pieces.union(*(piece.split(os.pathsep) for piece in pieces))
+
+
+def _values(piece: str) -> Iterator[str]:
+    """What may be the value of an option of one letter, or of several, to which it is joined: `-v/path`, `-itv~/x`."""
+    option = _OPTION.match(piece)
+    yield from (piece[end:] for end in range(2, option.end() + 1)) if option else ()
 
 
 def _reaches(path: str, home: Path, named: set[tuple[int, int]]) -> bool:

@@ -23,7 +23,8 @@ from tidegate.domain.jsonlines import to_line
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import SessionRow, StorageProvider, VersionId
+from tidegate.storage.base import StorageProvider, VersionId
+from tidegate.storage.control import SessionRow
 from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
 from tidegate.storage.sqlite import SqliteProvider
 from tidegate.tools import TOOLS

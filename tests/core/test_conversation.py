@@ -23,7 +23,7 @@ from tidegate.core.trail import Wanted
 from tidegate.domain.audit import Action
 from tidegate.errors import StorageError
 from tidegate.storage import sqlite_compaction
-from tidegate.storage.base import SessionRow
+from tidegate.storage.control import SessionRow
 from tidegate.storage.inmemory import InMemoryProvider
 from tidegate.tools import AGENT_TOOLS
 
@@ -85,6 +85,17 @@ def test_a_message_has_the_taint_of_its_moment_and_the_origin_that_its_host_gave
     session.conversation.append(["high"], origin=Origin.TOOL)
     assert said(session) == [(1, "low", PUBLIC), (2, "high", CONFIDENTIAL)]
     assert [each.origin for each in session.conversation.read()] == [Origin.OWNER, Origin.TOOL]
+
+
+def test_a_message_has_its_session_s_origin_and_none_more_trusted_once_that_is_from_outside(scene: Scene) -> None:
+    imported = scene.store.session(AGENT, "main", origin=Origin.IMPORT)
+    imported.conversation.append(["by default"])
+    imported.conversation.append(["claimed"], origin=Origin.OWNER)
+    outside = imported.marking(Origin.TOOL)
+    outside.conversation.append(["marked"])
+    outside.conversation.append(["claimed"], origin=Origin.OWNER)
+    origins = [each.origin for each in imported.conversation.read()]
+    assert origins == [Origin.IMPORT, Origin.IMPORT, Origin.TOOL, Origin.TOOL]
 
 
 def test_no_session_reads_the_messages_of_another(scene: Scene) -> None:

@@ -613,3 +613,40 @@ def test_p4_sessions_that_the_control_store_lacks_are_found_and_their_end_is_adv
 def test_p4_where_the_control_store_cannot_be_read_that_alone_is_said(made: Path) -> None:
     (made / "control.db").write_bytes(b"no database, but as long as a header of one would be: " * 9)
     assert {where for where, _ in told(made)} == {"control.db"}
+
+
+def test_a_home_and_settings_that_are_reached_by_a_link_are_not_faulty(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "settings").write_text("")
+    (tmp_path / "settings").chmod(0o600)
+    (made / "config.toml").unlink(missing_ok=True)
+    (made / "config.toml").symlink_to(tmp_path / "settings")
+    (tmp_path / "link").symlink_to(made)
+    assert told(tmp_path / "link") == []
+    (tmp_path / "settings").chmod(0o666)
+    assert [where for where, _ in told(tmp_path / "link")] == ["config.toml"]
+
+
+def test_a_database_that_is_a_link_is_told_and_what_is_beside_it_is_private(made: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.db"
+    shutil.move(made / LOW, elsewhere)
+    (made / LOW).symlink_to(elsewhere)
+    elsewhere.chmod(0o644)
+    assert (LOW, "others may use it: its mode is 644") in told(made)
+    elsewhere.chmod(0o644)
+    with tidegate.open(made) as store:
+        store.session(AGENT, "main").memory.save("k", "more words")
+        beside = [elsewhere.with_name(elsewhere.name + suffix) for suffix in ("", "-wal", "-shm")]
+        assert [path.stat().st_mode & 0o777 for path in beside] == [0o600] * 3
+        beside[1].chmod(0o640)
+        assert (f"{LOW}-wal", "others may use it: its mode is 640") in told(made)
+    assert [(each.where, each.severity) for each in examined(made)] == [(LOW, Severity.WARNING)]
+
+
+def test_an_erase_removes_what_a_link_leads_to(made: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.db"
+    shutil.move(made / LOW, elsewhere)
+    (made / LOW).symlink_to(elsewhere)
+    with tidegate.open(made) as store:
+        store.owner(AGENT).erase()
+    assert list(tmp_path.glob("elsewhere*")) == []
+    assert not (made / LOW).is_symlink()

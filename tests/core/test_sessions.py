@@ -22,7 +22,8 @@ from tidegate.domain.audit import Action
 from tidegate.policy.rules import CHILD_DEPTH_MAX
 from tidegate.policy.servers import Classification, Pin
 from tidegate.storage import inmemory_control
-from tidegate.storage.base import SessionRow, View
+from tidegate.storage.base import View
+from tidegate.storage.control import SessionRow
 from tidegate.storage.inmemory import InMemoryProvider
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 from tests.core.transfer_scene import AGENT, Open, Scene
+from tests.storage.scene import bytes_of
 
+import tidegate
 from tidegate.domain.audit import Action
 from tidegate.domain.expiry import Expiry
 from tidegate.domain.limits import Limits
@@ -182,3 +185,42 @@ def test_a_limit_lowered_since_cuts_nothing(opening: Open) -> None:
     scene.save("long", "x" * 5_000)
     smaller = Scene(scene.provider, scene.folder, limits=Limits(content_bytes_max=10))
     assert smaller.export()[1]["content"] == "x" * 5_000
+
+
+@pytest.mark.parametrize("act", ["export", "backup"])
+def test_nothing_is_written_over_a_file_of_the_home_by_whatever_name(home: Path, tmp_path: Path, act: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with tidegate.open(home) as store:
+        store.session(AGENT, "main").memory.save("k", "words")
+        transfer = store.transfer(AGENT)
+        own = home / "control.db"
+        (home / "audit.key").write_bytes(b"k" * 32)
+        (tmp_path / "link").symlink_to(home)
+        (home / "out").symlink_to(elsewhere)
+        (elsewhere / "soft").symlink_to(own)
+        os.link(own, elsewhere / "hard")
+        moved = elsewhere / "moved.toml"
+        moved.write_text("")
+        (home / "config.toml").symlink_to(moved)
+        before = bytes_of(home)
+        for path in (
+            own,
+            home / "control.db-wal",
+            home / "agents" / AGENT / "public.db",
+            home / "agents" / AGENT / "public.db-shm",
+            home / "audit.key",
+            home / "agents" / ".." / "config.toml",
+            home / "new.jsonl",
+            tmp_path / "link" / "control.db",
+            tmp_path / "link" / "agents" / AGENT / "restricted.db",
+            elsewhere / "soft",
+            elsewhere / "hard",
+            moved,
+        ):
+            with pytest.raises(InvalidArgument, match="lies in the home, or is one of its files"):
+                transfer.backup(path) if act == "backup" else transfer.export_to(path, Level.PUBLIC)
+        assert bytes_of(home) == before
+        free = elsewhere / "free"
+        transfer.backup(free) if act == "backup" else transfer.export_to(free, Level.PUBLIC)
+        assert free.stat().st_size > 0

@@ -16,7 +16,7 @@ from tidegate.domain.audit import Action
 from tidegate.errors import Refused, StorageError
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification, Pin
-from tidegate.storage.base import SessionRow
+from tidegate.storage.control import SessionRow
 from tidegate.tools import TOOLS
 
 AGENT = "assistant"

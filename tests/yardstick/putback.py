@@ -13,7 +13,7 @@ from tests.yardstick.worlds import World
 from tidegate.core.store import Store
 from tidegate.errors import Refused, TidegateError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import SessionRow
+from tidegate.storage.control import SessionRow
 from tidegate.tools import TOOLS
 
 

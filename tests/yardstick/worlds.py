@@ -22,7 +22,8 @@ from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import Refused, StorageError, TidegateError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Reading, SessionRow
+from tidegate.storage.base import Reading
+from tidegate.storage.control import SessionRow
 from tidegate.tools import TOOLS, results
 from tidegate.tools.jobs import shown
 

@@ -12,7 +12,8 @@ from tidegate.domain.audit import Action, Event
 from tidegate.errors import Refused
 from tidegate.policy.decision import Deny
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Compartment, SessionRow, StorageProvider
+from tidegate.storage.base import Compartment, StorageProvider
+from tidegate.storage.control import SessionRow
 
 
 class Chain:

@@ -24,7 +24,8 @@ from tidegate.domain.restorable import OWN, Bounds, bounds_of
 from tidegate.domain.text import analyse
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive, Reading, SessionRow
+from tidegate.storage.base import Archive, Reading
+from tidegate.storage.control import SessionRow
 
 _PACK_LEVEL = 6
 

@@ -10,7 +10,8 @@ from tidegate.core.removal import remove
 from tidegate.domain.message import is_of, key_of
 from tidegate.domain.record import Kind
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive, SessionRow, StorageProvider, VersionId
+from tidegate.storage.base import Archive, StorageProvider, VersionId
+from tidegate.storage.control import SessionRow
 
 STEP = 200
 """Messages removed in one transaction, so that no session waits long, and nothing is lost when it is interrupted."""

@@ -10,7 +10,7 @@ from tidegate.core import records
 from tidegate.core.gate import Act, Answer, Gate, Seat
 from tidegate.core.records import Item
 from tidegate.domain.message import is_of, key_of, number_of
-from tidegate.domain.record import Kind, Origin, Record
+from tidegate.domain.record import Kind, Origin, Record, least_trusted
 from tidegate.policy.levels import Level
 from tidegate.storage.base import View, WritableView
 
@@ -33,18 +33,28 @@ class Message:
 class Conversation:
     """The messages of one session, in order. They outlast restarts; a reset clears them, or a later purge."""
 
-    def __init__(self, gate: Gate, seat: Seat) -> None:
+    def __init__(self, gate: Gate, seat: Seat, origin: Origin) -> None:
         self._gate = gate
         self._seat = seat
+        self._origin = origin
 
     def read(self) -> list[Message]:
         """All messages, oldest first. Raises: Refused, StorageError."""
         return self._gate.read(self._seat, "conversation", partial(_read, session=self._seat.id))
 
-    def append(self, contents: Sequence[str], *, origin: Origin = Origin.AGENT) -> None:
-        """Store messages after those there are, at the session's live taint. Raises: Refused, StorageError."""
-        verb = partial(_append, session=self._seat.id, contents=contents, origin=origin)
+    def append(self, contents: Sequence[str], *, origin: Origin | None = None) -> None:
+        """Store messages after those there are, at the session's live taint.
+
+        origin: where they came from; by default the session's. A session that is marked as from outside stores none
+        as more trusted (P18). Raises: Refused, StorageError.
+        """
+        verb = partial(_append, session=self._seat.id, contents=contents, origin=self._marked(origin))
         self._gate.write(self._seat, "conversation", verb)
+
+    def _marked(self, origin: Origin | None) -> Origin:
+        if origin is None or self._origin.from_outside:
+            return least_trusted((origin or self._origin, self._origin))
+        return origin
 
 
 def _read(view: View, session: str) -> Answer[list[Message]]:

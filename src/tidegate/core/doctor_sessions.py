@@ -11,7 +11,7 @@ from tidegate.domain.audit import OWNER, Action, Entry
 from tidegate.domain.finding import Finding, error, warning
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import ControlStore, SessionRow
+from tidegate.storage.control import ControlStore, SessionRow
 
 _WHERE = "control.db"
 _ENTERED_FIRST = frozenset({Action.RAISE, Action.CALL})

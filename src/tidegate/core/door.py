@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
+from tidegate.core import files
 from tidegate.core.audit import Recorder
 from tidegate.core.expiry import FadingCompartment
 from tidegate.core.gate import Act
@@ -14,12 +16,13 @@ from tidegate.core.sessions import Sessions
 from tidegate.domain.arguments import check_level
 from tidegate.domain.audit import OWNER
 from tidegate.domain.expiry import Expiry
-from tidegate.errors import NotFound
+from tidegate.errors import InvalidArgument, NotFound
 from tidegate.policy.decision import Deny
 from tidegate.policy.hooks import OwnerAct
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
-from tidegate.storage.base import Archive, Compartment, SessionRow, StorageProvider, WritableView, standing_of
+from tidegate.storage.base import Archive, Compartment, StorageProvider, WritableView
+from tidegate.storage.control import SessionRow, standing_of
 
 
 class _UndoneError(Exception):
@@ -42,6 +45,13 @@ class Door:
     expiry: Expiry
     sessions: Sessions
     recorder: Recorder
+
+    def outside(self, path: str | Path) -> Path:
+        """A path to write to. Raises: InvalidArgument when it is one of the store's own, by whatever name."""
+        path = files.named(path)
+        if self.provider.keeps(path):
+            raise InvalidArgument("file: lies in the home, or is one of its files; name another", argument="file")
+        return path
 
     def levels(self, level: Level | None) -> tuple[Level, ...]:
         """That level, or all of them, the highest first. Raises: NotFound when the agent has nothing."""

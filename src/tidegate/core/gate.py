@@ -20,7 +20,8 @@ from tidegate.errors import TidegateError
 from tidegate.policy.decision import Decision, Deny
 from tidegate.policy.hooks import PostToolResponse, PreToolCall
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
-from tidegate.storage.base import SessionRow, View, Views, WritableView, standing_of
+from tidegate.storage.base import View, Views, WritableView
+from tidegate.storage.control import SessionRow, standing_of
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from tidegate.domain.limits import Limits
 from tidegate.domain.version import Purged, Relabelled, Restored, Version
 from tidegate.errors import InvalidArgument, NotFound, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import SessionRow
+from tidegate.storage.control import SessionRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,10 @@ class Owner:
         No chain is left to enter it in: keep `heads` if it must be shown later. SPINE.md and TRIGGER.md stay.
         Raises: NotFound, StorageError (busy: run it again).
         """
+        with self._door.provider.freeing():
+            return self._erase(dry_run=dry_run)
+
+    def _erase(self, *, dry_run: bool) -> Erased:
         agent, heads = self._door.agent, self._heads()
         levels = self._door.provider.erase(agent, dry_run=True)
         ended = self._door.sessions.living_of(agent)

@@ -36,6 +36,13 @@ def purge(
     And with them goes what ended runs have left of jobs that are no more.
     What the files still held of earlier changes is overwritten as well, also where nothing was left to remove.
     """
+    with door.provider.freeing():
+        yield from _purge(door, older_than, level, dry_run=dry_run, progress=progress)
+
+
+def _purge(
+    door: Door, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
+) -> Iterator[Purged]:
     for each in door.levels(level):
         now = door.clock()
         before = _moment(now, older_than)

@@ -30,7 +30,7 @@ from tidegate.domain.text import analyse, analyse_query
 from tidegate.errors import TidegateError
 from tidegate.policy.hooks import split_level_arguments
 from tidegate.policy.levels import Level
-from tidegate.storage.base import SessionRow
+from tidegate.storage.control import SessionRow
 
 if TYPE_CHECKING:
     from tidegate.core.jobs import SessionJobs
@@ -167,7 +167,7 @@ class Session:
         self._seat = Seat(row.id, row)
         self.memory = SessionMemory(gate, self._seat, limits, origin)
         self.todos = SessionTodos(gate, self._seat, limits, origin)
-        self.conversation = Conversation(gate, self._seat)
+        self.conversation = Conversation(gate, self._seat, origin)
         self.limits = limits
         self._gate = gate
         self._ids = ids

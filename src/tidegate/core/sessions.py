@@ -19,7 +19,8 @@ from tidegate.policy.levels import Level
 from tidegate.policy.rules import CHILD_DEPTH_MAX, UNKNOWN_SESSION, decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
 from tidegate.policy.taint import Standing
-from tidegate.storage.base import ControlStore, SessionRow, StorageProvider, standing_of
+from tidegate.storage.base import StorageProvider
+from tidegate.storage.control import ControlStore, SessionRow, standing_of
 from tidegate.storage.inmemory_control import EphemeralControlStore
 
 REASON_CHARS_MAX = 200

@@ -17,8 +17,9 @@ from tidegate.domain.expiry import Expiry
 from tidegate.domain.limits import Limits
 from tidegate.domain.record import Origin
 from tidegate.policy.levels import Level
-from tidegate.storage.base import SessionRow, StorageProvider
+from tidegate.storage.base import StorageProvider
 from tidegate.storage.base import fresh_id as fresh_id
+from tidegate.storage.control import SessionRow
 
 if TYPE_CHECKING:
     from tidegate.core.door import Door

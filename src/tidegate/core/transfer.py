@@ -77,7 +77,7 @@ class Transfer:
 
         Raises: InvalidArgument when the path is not that of a file; StorageError.
         """
-        with files.writing(files.named(path)) as file:
+        with files.writing(self._door.outside(path)) as file:
             return self.export(level, lambda line: file.write(line.encode() + b"\n"))
 
     def import_from(
@@ -118,7 +118,7 @@ class Transfer:
         It has the level of the highest thing in it (P11). It was read back before it took its name.
         Raises: InvalidArgument (path), NotFound (nothing is kept for the agent), StorageError.
         """
-        return Backup(self._door, self._limits, progress).write(files.named(path))
+        return Backup(self._door, self._limits, progress).write(self._door.outside(path))
 
     def restore_backup(
         self, path: str | Path, *, dry_run: bool = False, progress: Callable[[str, int], object] = _unheard

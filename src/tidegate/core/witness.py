@@ -15,7 +15,8 @@ from tidegate.policy.decision import Deny
 from tidegate.policy.hooks import TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import CHILD_DEPTH_MAX, OLDER_COPY, decide
-from tidegate.storage.base import ControlStore, SessionRow, StorageProvider
+from tidegate.storage.base import StorageProvider
+from tidegate.storage.control import ControlStore, SessionRow
 
 
 @dataclass(frozen=True, slots=True)

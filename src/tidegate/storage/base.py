@@ -10,9 +10,10 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from tidegate.domain.audit import Action, Entry, Event, Place
 from tidegate.domain.rank import UNCOUNTED, Match, Statistics
@@ -20,7 +21,7 @@ from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.text import Columns
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.policy.taint import Standing
+from tidegate.storage.control import ControlStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,90 +236,6 @@ class WritableView(View):
     own: Compartment
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRow:
-    """All that the control store knows of a session. No content, no counters, no times."""
-
-    id: str
-    agent: str
-    name: str | None
-    taint: Level
-    ceiling: Level
-    parent: str | None
-    ended: bool = False
-    life: int = 0
-    """How often its agent had been erased when it was opened. Once there was another time, it has ended."""
-
-    @property
-    def standing(self) -> Standing:
-        """What the policy decides by."""
-        return Standing(self.taint, self.ceiling, self.ended)
-
-
-def standing_of(row: SessionRow | None) -> Standing | None:
-    """What the policy decides by; None when there is no such session."""
-    return None if row is None else row.standing
-
-
-class ControlStore(ABC):
-    """The reference monitor's own state. Fully synchronised, so that a raised taint survives power loss (P4)."""
-
-    @abstractmethod
-    def transaction(self) -> AbstractContextManager[None]:
-        """Alone among processes and threads; durable on return."""
-
-    @abstractmethod
-    def read(self, session: str) -> SessionRow | None:
-        """The session with this id, ended ones too, as of now."""
-
-    @abstractmethod
-    def find(self, agent: str, name: str) -> SessionRow | None:
-        """The session that has, or had, this name."""
-
-    @abstractmethod
-    def sessions(self, agent: str) -> list[SessionRow]:
-        """All sessions of an agent, by name."""
-
-    @abstractmethod
-    def insert(self, row: SessionRow) -> None:
-        """A new session."""
-
-    @abstractmethod
-    def set_taint(self, session: str, taint: Level) -> None:
-        """Raise a session."""
-
-    @abstractmethod
-    def set_ceiling(self, session: str, ceiling: Level) -> None:
-        """Change a session's ceiling."""
-
-    @abstractmethod
-    def end(self, session: str) -> None:
-        """Mark a session as ended, for ever."""
-
-    @abstractmethod
-    def life(self, agent: str) -> int:
-        """How often the agent was erased, as of now."""
-
-    @abstractmethod
-    def end_life(self, agent: str) -> None:
-        """End every session of the agent, wherever it is held, and forget which compartments are its own.
-
-        From then on what is left of those is refused.
-        """
-
-    @abstractmethod
-    def compartment(self, agent: str, level: Level) -> str | None:
-        """The id of the one that belongs there; None before there is one."""
-
-    @abstractmethod
-    def set_compartment(self, agent: str, level: Level, id: str) -> None:  # noqa: A002 - the field's name
-        """Say which one belongs there."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give back every file and connection."""
-
-
 class Witness(ABC):
     """One audit chain, as far as the reference monitor asks it where sessions stood before it opens one (P4).
 
@@ -378,6 +295,10 @@ class StorageProvider(Views):
     def archive(self, agent: str, level: Level) -> AbstractContextManager[Archive]:
         """One compartment of an agent that has compartments, for its owner's acts and its upkeep."""
 
+    def freeing(self) -> AbstractContextManager[None]:
+        """While this lasts, what is done may take the room that is kept back: it makes more of it."""
+        return nullcontext()
+
     @abstractmethod
     def compact(self, agent: str, level: Level) -> bool:
         """Let nothing of what was removed remain in any file. False when readers were in the way: run it again."""
@@ -388,6 +309,10 @@ class StorageProvider(Views):
 
         What has them open fails from then on. Raises: StorageError when others are in the way; run it again.
         """
+
+    def keeps(self, _path: Path) -> bool:
+        """Whether a path is, by whatever name, that of a file or place of the provider's own."""
+        return False
 
     @abstractmethod
     def discard(self, agent: str) -> None:

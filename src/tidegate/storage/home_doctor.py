@@ -18,6 +18,7 @@ from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import fresh_id
 from tidegate.storage.filesystems import filesystem_of, is_coherent
+from tidegate.storage.sqlite_connection import beside_of
 from tidegate.storage.sqlite_control import SqliteControlStore
 from tidegate.storage.sqlite_files import FILE_MODE, FOLDER_MODE, MAKING, HomeFiles, exists
 from tidegate.storage.sqlite_places import Places
@@ -56,8 +57,8 @@ def examine_modes(home: Path, *, repair: bool) -> Iterator[Finding]:
         if path.is_dir():
             yield from _mode(home, path, FOLDER_MODE, repair=repair)
     for path in (*sorted(home.glob("*")), *sorted(home.glob("agents/*/*"))):
-        if _DATABASE.fullmatch(path.name) and not path.is_symlink():
-            yield from _mode(home, path, FILE_MODE, repair=repair)
+        if _DATABASE.fullmatch(path.name):
+            yield from _database(home, path, repair=repair)
         elif path.name in (*_OWNERS_FILES, "config.toml") and _bits(path) & (stat.S_IWGRP | stat.S_IWOTH):
             yield error(_below(home, path), "others can write it, and so tell the agent what to do", "chmod go-w")
 
@@ -129,14 +130,26 @@ def _stray(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
         yield warning(where, "it belongs to a database that is not there", "keep it with what else is left of that one")
 
 
-def _mode(home: Path, path: Path, mode: int, *, repair: bool) -> Iterator[Finding]:
+def _database(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
+    """Who may use a database's file, or one beside it; where it is a link, those where it leads."""
+    yield from _mode(home, path, FILE_MODE, repair=repair)
+    if path.is_symlink():
+        advice = "while nothing runs, move the file that it leads to here in its place, with its -wal if there is one"
+        yield warning(_below(home, path), "it is a link: a copy of the home may hold nothing of it", advice)
+        for beside in beside_of(path):
+            yield from _mode(home, beside, FILE_MODE, repair=repair, where=_below(home, path) + beside.name[-4:])
+
+
+def _mode(home: Path, path: Path, mode: int, *, repair: bool, where: str = "") -> Iterator[Finding]:
     bits = _bits(path)
     if os.name == "posix" and bits & ~mode:
         repaired = repair and _done(partial(path.chmod, bits & mode))
         advice = f"chmod {mode:o}, or run `tidegate doctor --repair`"
         # Who may only look into a folder learns names and sizes; what is in the files, they guard themselves.
         finding = error if mode == FILE_MODE or bits & (stat.S_IWGRP | stat.S_IWOTH) else warning
-        yield finding(_below(home, path), f"others may use it: its mode is {bits:o}", advice, repaired=repaired)
+        yield finding(
+            where or _below(home, path), f"others may use it: its mode is {bits:o}", advice, repaired=repaired
+        )
 
 
 def _done(act: Callable[[], object]) -> bool:
@@ -154,10 +167,10 @@ def databases(files: HomeFiles, agent: str) -> list[Level]:
 
 
 def _bits(path: Path) -> int:
-    """The mode; 0 for what is not there any more, as logs come and go while servers run."""
+    """The mode of what a path leads to; 0 for what is not there any more, as logs come and go while servers run."""
     try:
-        return stat.S_IMODE(path.lstat().st_mode)
-    except FileNotFoundError:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
         return 0
 
 

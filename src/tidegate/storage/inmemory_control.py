@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import ControlStore, SessionRow
+from tidegate.storage.control import ControlStore, SessionRow
 from tidegate.storage.inmemory_tables import K, Transactional, V
 
 ENDED_KEPT_MAX = 10_000

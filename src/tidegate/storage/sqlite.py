@@ -10,6 +10,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeVar
@@ -90,6 +91,14 @@ class SqliteProvider(StorageProvider):
         except UnicodeDecodeError:  # bytes in the file that are not text
             raise damaged() from None
 
+    @contextmanager
+    def freeing(self) -> Iterator[None]:
+        self._files.reserve.give()
+        try:
+            yield
+        finally:
+            self._files.reserve.make()
+
     def compact(self, agent: str, level: Level) -> bool:
         self._pool.require_own_process()
         with self._locks[agent, level]:
@@ -122,6 +131,9 @@ class SqliteProvider(StorageProvider):
 
     def has(self, agent: str) -> bool:
         return self._files.has_compartments(agent)
+
+    def keeps(self, path: Path) -> bool:
+        return self._files.keeps(path)
 
     def agents(self) -> list[str]:
         return self._files.agents()
@@ -159,7 +171,8 @@ class SqliteProvider(StorageProvider):
 
     def _compartment(self, agent: str, level: Level, *, writable: bool, kind: type[_CompartmentT]) -> _CompartmentT:
         path = self._files.compartment(agent, level)
-        connection = open_compartment(path, agent, level, writable=writable, synchronous=self._synchronous)
+        open_it = partial(open_compartment, path, agent, level, writable=writable, synchronous=self._synchronous)
+        connection = self._files.with_room(open_it)
         try:
             id_ = self._places.id_of(connection, agent, level)
         except BaseException:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tidegate.errors import StorageError
-from tidegate.storage.sqlite_connection import Connection, DriverError, driver_errors, is_busy, open_file
+from tidegate.storage.sqlite_connection import (
+    Connection,
+    DriverError,
+    beside_of,
+    driver_errors,
+    is_busy,
+    is_full,
+    open_file,
+)
 from tidegate.storage.sqlite_migration import copies_of
 
 COMPACT_WAIT_MS = 5_000
@@ -15,8 +24,8 @@ COMPACT_WAIT_MS = 5_000
 def compact(path: Path) -> bool:
     """Whether nothing of what was removed remains in the file, its free pages, its index and its log.
 
-    False when others were reading or writing: then some may remain, and nothing else is lost. Takes about the
-    file's size in memory, and as much on disk meanwhile. Raises: StorageError.
+    False when others were reading or writing, or the disk is full: then some may remain, and nothing else is lost.
+    Takes about the file's size in memory, and as much on disk meanwhile. Raises: StorageError.
     """
     with driver_errors():
         connection = open_file(path, writable=True, synchronous="FULL")
@@ -43,8 +52,9 @@ def erase(path: Path) -> None:
 def unlink(path: Path) -> None:
     """Take a file's name away, and its copies. Whoever has it open fails from then on. Raises: OSError."""
     _unlink_copies(path)
-    for suffix in ("-wal", "-shm", ""):  # the log first: it must not be taken for that of a file made later
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    # The log first: it must not be taken for that of a file made later. Of a link, what it leads to as well.
+    for each in (*beside_of(path), Path(os.path.realpath(path)), path):
+        each.unlink(missing_ok=True)
 
 
 def _unlink_copies(path: Path) -> None:
@@ -75,7 +85,7 @@ def _compact(connection: Connection) -> bool:
         _merge_index(connection)
         return _rewrite(connection)
     except DriverError as error:
-        if is_busy(error):
+        if is_busy(error) or is_full(error):  # the removal itself, with its entries, is done by now
             return False
         raise
 

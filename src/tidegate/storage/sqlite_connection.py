@@ -32,7 +32,6 @@ _ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
     (apsw.BusyError, "the store is busy; try again"),
     (apsw.LockedError, "the store is busy; try again"),
     (apsw.ReadOnlyError, "the store is read-only; nothing was changed"),
-    (apsw.FullError, "the disk is full; nothing was changed"),
     (apsw.IOError, "the disk failed; nothing was changed"),
     (apsw.CorruptError, _DAMAGED),
     (apsw.NotADBError, _DAMAGED),
@@ -54,6 +53,10 @@ _PRAGMAS = frozenset({"data_version", "synchronous"})  # the first is asked by F
 apsw.config(apsw.SQLITE_CONFIG_LOG, None)  # P12: the engine's own log names files and statements
 
 
+class DiskFull(StorageError):
+    """There is no room on the disk: the same may work when there is some."""
+
+
 class Connection(apsw.Connection):
     """A connection. entering: whether it is adding to the audit, by `enter`."""
 
@@ -62,6 +65,8 @@ class Connection(apsw.Connection):
 
 def storage_error(error: apsw.Error) -> StorageError:
     """The error a caller may see: no engine text, no SQL, no path (P12)."""
+    if is_full(error):
+        return DiskFull("the disk is full; nothing was changed; make room on it, or purge")
     advice = (text for kind, text in _ADVICE if isinstance(error, kind))
     return StorageError(next(advice, "the store failed; nothing was changed"))
 
@@ -69,6 +74,11 @@ def storage_error(error: apsw.Error) -> StorageError:
 def is_busy(error: apsw.Error) -> bool:
     """Whether others were in the way, so that the same may work later."""
     return isinstance(error, apsw.BusyError | apsw.LockedError)
+
+
+def is_full(error: apsw.Error) -> bool:
+    """Whether there was no room: for a page, or for the memory of the log, without which nothing is read."""
+    return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_SHMSIZE
 
 
 def damaged() -> StorageError:
@@ -91,6 +101,7 @@ def open_file(path: Path, *, writable: bool, synchronous: str) -> Connection:
     Until it is confined, nothing it does changes the file.
     synchronous: NORMAL, or FULL for what must survive power loss once acknowledged.
     """
+    _keep_private(path)
     if _is_sealed(path):
         connection = _open_sealed(path)
     else:
@@ -136,7 +147,21 @@ def close(connection: Connection) -> None:
 
 def wal_of(path: Path) -> Path:
     """Where SQLite keeps the write-ahead log of a database."""
-    return path.with_name(f"{path.name}-wal")
+    return beside_of(path)[0]
+
+
+def beside_of(path: Path) -> tuple[Path, Path]:
+    """The log of a database and the log's memory: beside the file itself, also when a link leads there."""
+    file = Path(os.path.realpath(path)) if path.is_symlink() else path
+    return file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")
+
+
+def _keep_private(path: Path) -> None:
+    """A file behind a link was put there by hand, with any mode: what SQLite puts beside it has the same one."""
+    if path.is_symlink():
+        for each in (path, *beside_of(path)):
+            with suppress(OSError):  # another user's, which `doctor` tells
+                each.chmod(each.stat().st_mode & 0o600)
 
 
 def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> None:
@@ -246,7 +271,8 @@ def _is_sealed(path: Path) -> bool:
     """Whether the folder cannot be written and no log stands beside the file: then WAL has no place for its memory."""
     if os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         return False
-    return _size(wal_of(path)) == 0 and not path.with_name(f"{path.name}-shm").exists()
+    log, memory = beside_of(path)
+    return _size(log) == 0 and not memory.exists()
 
 
 def _open_sealed(path: Path) -> Connection:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
 from tidegate.storage import sqlite_files
-from tidegate.storage.base import ControlStore, SessionRow
+from tidegate.storage.control import ControlStore, SessionRow
 from tidegate.storage.sqlite_connection import DriverError, Row, Value, close, is_sealed, storage_error, transaction
 from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_control
 
@@ -167,7 +167,7 @@ class SqliteControlStore(ControlStore):
         if held is not None and held.was_named():
             return held
         _close(held)
-        return _Held(self._files.control, writable=writable)
+        return self._files.with_room(lambda: _Held(self._files.control, writable=writable))
 
 
 class _Held:

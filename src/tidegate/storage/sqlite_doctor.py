@@ -12,8 +12,8 @@ from tidegate.domain.finding import Finding, Remedy, error, warning
 from tidegate.domain.record import Kind
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.policy.levels import Level, read_label
-from tidegate.storage.base import ControlStore
-from tidegate.storage.sqlite_connection import Connection, DriverError, Row, driver_errors, is_busy, open_file
+from tidegate.storage.control import ControlStore
+from tidegate.storage.sqlite_connection import Connection, DriverError, Row, driver_errors, is_busy, is_full, open_file
 from tidegate.storage.sqlite_schema import (
     COMPARTMENT,
     COMPARTMENT_VERSION,
@@ -113,6 +113,8 @@ def _reading(path: Path, where: str, advice: str, examine: Callable[[Connection]
     except DriverError as failure:
         if is_busy(failure):
             return [error(where, "it was busy and could not be examined", "run this again when less is going on")]
+        if is_full(failure):
+            return [error(where, "the disk is full, and it could not be examined", "make room, and run this again")]
         return [error(where, "it is damaged: it cannot be read as a database", advice)]
 
 

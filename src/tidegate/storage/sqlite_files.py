@@ -8,15 +8,27 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from tidegate.domain.text import ANALYSIS_VERSION
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import not_its_own
-from tidegate.storage.sqlite_connection import Connection, close, confine, create_file, driver_errors, open_file, wal_of
+from tidegate.storage.reserve import OPENING_BYTES, Reserve
+from tidegate.storage.sqlite_connection import (
+    Connection,
+    DiskFull,
+    close,
+    confine,
+    create_file,
+    driver_errors,
+    open_file,
+    wal_of,
+)
 from tidegate.storage.sqlite_migration import migrate, migrate_control
 from tidegate.storage.sqlite_schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
+
+_T = TypeVar("_T")
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -32,6 +44,19 @@ class HomeFiles:
 
     def __init__(self, home: Path) -> None:
         self._home = home
+        self.reserve = Reserve(home)
+
+    def with_room(self, open_it: Callable[[], _T]) -> _T:
+        """What is opened, if need be in some of the room that is kept back: never by a way past the log."""
+        try:
+            return open_it()
+        except DiskFull:
+            if not self.reserve.give(OPENING_BYTES):
+                raise
+            try:
+                return open_it()
+            finally:
+                self.reserve.make()  # the rest is taken back at once: no save may have it
 
     @property
     def control(self) -> Path:
@@ -39,6 +64,15 @@ class HomeFiles:
 
     def compartment(self, agent: str, level: Level) -> Path:
         return self._home / "agents" / agent / f"{level.name.lower()}.db"
+
+    def keeps(self, path: Path) -> bool:
+        """Whether a path lies in the home, is one of its files by another name, or leads there."""
+        real = Path(os.path.realpath(path))
+        named = Path(os.path.realpath(path.parent)) / path.name  # of a link: where the link itself lies
+        if any(_is_same(self._home, each) for file in (real, named) for each in (file, *file.parents)):
+            return True
+        own = (each for each in self._home.rglob("*") if each.is_file())  # P17: by hard links, and links out of it
+        return any(_is_same(each, real) for each in own)
 
     def agents(self) -> list[str]:
         """Agents whose compartments are there, by name, with those of whom that cannot be looked up (P6)."""
@@ -94,6 +128,7 @@ class HomeFiles:
         """The control store's file. Raises: StorageError when it was lost: with it went the taints (P4, P17)."""
         if not self.has_control():
             self._make(self.control, CONTROL, ())
+            self.reserve.make()
 
     def has_control(self) -> bool:
         """Whether the control store's file is there. Raises: StorageError when only compartments are."""
@@ -131,6 +166,14 @@ class HomeFiles:
         finally:
             for suffix in ("", "-wal", "-shm"):
                 new.with_name(new.name + suffix).unlink(missing_ok=True)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether both are there and one file or folder, as the file system sees it."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def exists(path: Path) -> bool:

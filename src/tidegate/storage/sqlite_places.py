@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import ControlStore, not_its_own
+from tidegate.storage.base import not_its_own
+from tidegate.storage.control import ControlStore
 from tidegate.storage.sqlite_compaction import unlink
 from tidegate.storage.sqlite_connection import Connection, damaged, driver_errors, transaction
 from tidegate.storage.sqlite_files import HomeFiles, exists, open_whole

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
+from functools import partial
 
 from tidegate.domain.audit import Action
 from tidegate.errors import StorageError
@@ -44,7 +45,8 @@ def open_witnesses(files: HomeFiles, agent: str) -> Iterator[Sequence[Witness]]:
     try:
         try:
             for level in Level:
-                opened.append(open_audit(files.compartment(agent, level), agent, level))
+                path = files.compartment(agent, level)
+                opened.append(files.with_room(partial(open_audit, path, agent, level)))
         except StorageError:
             raise _unreadable() from None
         yield [SqliteWitness(each, level) for each, level in zip(opened, Level, strict=True)]

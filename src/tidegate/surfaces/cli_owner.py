@@ -267,7 +267,7 @@ def _purged_lines(done: Purged, *, dry_run: bool) -> Iterator[str]:
     whole = f"among them {output.counted(done.memories, 'whole memory', 'whole memories')}"
     yield f"{done.classification!s:<12}  {verb} {output.counted(done.versions, 'version')}, {whole}"
     if not done.complete:
-        yield "  not complete: others were reading, and some of it may still be in a file; run it again"
+        yield "  not complete: others were reading, or the disk is full; some may still be in a file; run it again"
 
 
 def _show_erased(done: Erased, *, dry_run: bool) -> None:

@@ -16,7 +16,7 @@ from tidegate.surfaces.output import REMAINS, escape, note
 
 if TYPE_CHECKING:
     from tidegate.core.sessions import Sessions
-    from tidegate.storage.base import SessionRow
+    from tidegate.storage.control import SessionRow
 
 _NAME = "The session's name."
 _BY_OPTION = "The session, in place of NAME."

@@ -40,7 +40,10 @@ def write(text: str) -> None:
     sys.stdout.write(unseen.escape(text.replace("\n", "\\n")) + "\n")
 
 
-REMAINS = "not complete: others were reading, and some of it may still be in a file; `tidegate purge` removes it"
+REMAINS = (
+    "not complete: others were reading, or the disk is full, and some of it may still be in a file; "
+    "`tidegate purge` removes it"
+)
 """What there is to say when something was removed, and a reader was in the way."""
 
 

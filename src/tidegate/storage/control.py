@@ -1,0 +1,94 @@
+"""The control store: the reference monitor's own state, as every provider gives it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from tidegate.policy.levels import Level
+from tidegate.policy.taint import Standing
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """All that the control store knows of a session. No content, no counters, no times."""
+
+    id: str
+    agent: str
+    name: str | None
+    taint: Level
+    ceiling: Level
+    parent: str | None
+    ended: bool = False
+    life: int = 0
+    """How often its agent had been erased when it was opened. Once there was another time, it has ended."""
+
+    @property
+    def standing(self) -> Standing:
+        """What the policy decides by."""
+        return Standing(self.taint, self.ceiling, self.ended)
+
+
+def standing_of(row: SessionRow | None) -> Standing | None:
+    """What the policy decides by; None when there is no such session."""
+    return None if row is None else row.standing
+
+
+class ControlStore(ABC):
+    """The reference monitor's own state. Fully synchronised, so that a raised taint survives power loss (P4)."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """Alone among processes and threads; durable on return."""
+
+    @abstractmethod
+    def read(self, session: str) -> SessionRow | None:
+        """The session with this id, ended ones too, as of now."""
+
+    @abstractmethod
+    def find(self, agent: str, name: str) -> SessionRow | None:
+        """The session that has, or had, this name."""
+
+    @abstractmethod
+    def sessions(self, agent: str) -> list[SessionRow]:
+        """All sessions of an agent, by name."""
+
+    @abstractmethod
+    def insert(self, row: SessionRow) -> None:
+        """A new session."""
+
+    @abstractmethod
+    def set_taint(self, session: str, taint: Level) -> None:
+        """Raise a session."""
+
+    @abstractmethod
+    def set_ceiling(self, session: str, ceiling: Level) -> None:
+        """Change a session's ceiling."""
+
+    @abstractmethod
+    def end(self, session: str) -> None:
+        """Mark a session as ended, for ever."""
+
+    @abstractmethod
+    def life(self, agent: str) -> int:
+        """How often the agent was erased, as of now."""
+
+    @abstractmethod
+    def end_life(self, agent: str) -> None:
+        """End every session of the agent, wherever it is held, and forget which compartments are its own.
+
+        From then on what is left of those is refused.
+        """
+
+    @abstractmethod
+    def compartment(self, agent: str, level: Level) -> str | None:
+        """The id of the one that belongs there; None before there is one."""
+
+    @abstractmethod
+    def set_compartment(self, agent: str, level: Level, id: str) -> None:  # noqa: A002 - the field's name
+        """Say which one belongs there."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back every file and connection."""

@@ -1,0 +1,116 @@
+"""A disk that is really full: what starts then reads, purges and erases, and nothing is called damaged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import tidegate
+from tidegate.core.doctor import Doctor
+from tidegate.core.store import utc_now
+from tidegate.domain.audit import Action
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level
+from tidegate.storage.reserve import RESERVE_BYTES
+
+AGENT = "assistant"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", place], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("this user may not mount a file system")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.fixture
+def home(disk: Path) -> Path:
+    """A home with memories, of which one is deleted, on a disk that has no room left."""
+    with tidegate.open(disk / "home") as store:
+        memory = store.session(AGENT, "main").memory
+        for number in range(20):
+            memory.save(f"k{number}", "some words " * 50)
+        memory.delete("k0")
+        store.session(AGENT, "high", Level.RESTRICTED).memory.save("h", "high words")
+    fill(disk)
+    return disk / "home"
+
+
+def fill(disk: Path) -> None:
+    with (disk / "filler").open("ab", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def problems(home: Path) -> list[tuple[str, str]]:
+    found = Doctor(home, utc_now, False, lambda _: None).examine()
+    return [(each.problem, each.advice) for each in found]
+
+
+def test_what_starts_on_a_full_disk_reads_time_after_time_and_no_save_takes_the_room_kept_back(home: Path) -> None:
+    for _ in range(20):
+        with tidegate.open(home) as store:
+            session = store.session(AGENT, "high")
+            assert len(list(session.memory.list())) == 20
+            for _ in range(3):
+                with pytest.raises(StorageError, match="the disk is full"):
+                    session.memory.save("new", "x" * 90_000)
+        fill(home.parent)
+    with tidegate.open(home) as store:
+        assert all(each.complete for each in store.owner(AGENT).purge(timedelta()))
+
+
+def test_a_raise_that_stands_in_the_log_is_seen_on_a_full_disk(disk: Path) -> None:
+    script = (
+        "import os, sys, tidegate\n"
+        "from tidegate.policy.levels import Level\n"
+        "store = tidegate.open(sys.argv[1])\n"
+        "store.session('assistant', 'main').raise_taint(Level.CONFIDENTIAL)\n"
+        "os._exit(0)\n"  # no close: the log stays, as after a kill
+    )
+    subprocess.run([sys.executable, "-c", script, disk / "home"], check=True)
+    assert (disk / "home" / "control.db-wal").stat().st_size > 0
+    (disk / "home" / "control.db-shm").unlink()
+    fill(disk)
+    with tidegate.open(disk / "home") as store:
+        assert store.session(AGENT, "main").taint is Level.CONFIDENTIAL
+
+
+def test_a_purge_on_a_full_disk_removes_what_was_deleted_and_enters_it(home: Path) -> None:
+    with tidegate.open(home) as store:
+        owner = store.owner(AGENT)
+        done = list(owner.purge(timedelta()))
+        assert (sum(each.memories for each in done), all(each.complete for each in done)) == (1, True)
+        assert [verdict.problems for verdict in owner.verify() if verdict.problems] == []
+        with store._provider.archive(AGENT, Level.PUBLIC) as archive:
+            assert Action.PURGE in [entry.event.action for entry in archive.entries()]
+    assert (home / "reserve").stat().st_size == RESERVE_BYTES
+
+
+def test_an_erase_on_a_full_disk_leaves_nothing(home: Path) -> None:
+    with tidegate.open(home) as store:
+        assert len(store.owner(AGENT).erase().levels) == 4
+        assert store.agents() == []
+
+
+def test_a_full_disk_is_called_full_and_never_damage(home: Path) -> None:
+    with (home / "reserve").open("r+b") as file:
+        file.truncate()
+    fill(home.parent)
+    told = problems(home)
+    assert ("the disk is full, and it could not be examined", "make room, and run this again") in told
+    assert not any("damaged" in problem or "restore" in advice or "reset" in advice for problem, advice in told)
+    fill(home.parent)
+    with tidegate.open(home) as store, pytest.raises(StorageError, match="the disk is full"):
+        store.session(AGENT, "main")
