@@ -141,7 +141,7 @@ def test_a_mark_that_was_left_goes_with_the_agent(home: Path) -> None:
     assert not (home / "agents" / "a" / MAKING).exists()
 
 
-@pytest.mark.parametrize("act", ["_begin_making", "end_making"])
+@pytest.mark.parametrize("act", ["begin_making", "end_making"])
 def test_a_mark_that_cannot_be_written_is_an_error_of_the_store(home: Path, act: str) -> None:
     (home / "agents").mkdir(parents=True)
     (home / "agents" / "a").write_bytes(b"")

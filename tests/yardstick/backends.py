@@ -6,8 +6,8 @@ import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,12 @@ import apsw
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive, StorageProvider
+from tidegate.storage.base import Archive, StorageProvider, Witness
 from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
 from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite_connection import close
+from tidegate.storage.sqlite_files import open_audit
+from tidegate.storage.sqlite_witness import SqliteWitness
 
 
 def _one_id() -> str:
@@ -61,7 +64,7 @@ class LosingProvider(InMemoryProvider):
     """Compartments of which some are lost, as a file that is gone."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(ids=_one_id)
         self.lost: set[tuple[str, Level]] = set()
 
     def _visible(self, agent: str, taint: Level) -> tuple[InMemoryCompartment, ...]:
@@ -85,6 +88,27 @@ class LosingProvider(InMemoryProvider):
             raise StorageError("a file of the store is missing; run `tidegate doctor`")
 
 
+class ForgivingProvider(SqliteProvider):
+    """Opens named sessions also where a chain is lost.
+
+    That such an opening is refused, whatever the level, is no question of what may be seen (P17): without this it would
+    hide in every history with a loss what the calls after it are answered.
+    """
+
+    @contextmanager
+    def witnesses(self, agent: str) -> Iterator[Sequence[Witness]]:
+        files = self._files
+        with ExitStack() as open_ones:
+            found: list[Witness] = []
+            for level in Level:
+                path = files.compartment(agent, level)
+                if path.exists():
+                    db = open_audit(path, agent, level)
+                    open_ones.callback(close, db)
+                    found.append(SqliteWitness(db, level))
+            yield found
+
+
 class InMemoryBackend(Backend):
     """One provider, kept: closing it forgets nothing."""
 
@@ -92,13 +116,13 @@ class InMemoryBackend(Backend):
     parts = 1
 
     def __init__(self) -> None:
-        self._provider = LosingProvider(ids=_one_id)
+        self._provider = LosingProvider()
 
     def provider(self) -> StorageProvider:
         return self._provider
 
     def erase(self, agents: Collection[str] = ()) -> None:
-        self._provider = LosingProvider(ids=_one_id)
+        self._provider = LosingProvider()
 
     def lose(self, agent: str, level: Level) -> None:
         self._provider.lost.add((agent, level))
@@ -126,7 +150,7 @@ class SqliteBackend(Backend):
         self.home = self._folder / "home"
 
     def provider(self) -> StorageProvider:
-        return SqliteProvider(self.home, durability="normal", ids=_one_id)
+        return ForgivingProvider(self.home, durability="normal", ids=_one_id)
 
     def erase(self, agents: Collection[str] = ()) -> None:
         """Copies of files that the provider made, since copying four takes a tenth of the time of making them."""

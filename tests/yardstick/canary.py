@@ -65,7 +65,7 @@ def _verbs(seat: t.Seat, secret: str) -> list[t.Op]:
         t.Call(seat, "memory_save", (("key", secret), ("content", f"{secret}\0")), ("INVALID_ARGUMENT", "content")),
         t.Call(seat, "memory_list", (("cursor", secret),), ("INVALID_ARGUMENT", "cursor")),
         t.Call(seat, "memory_list", (("limit", secret),), ("INVALID_ARGUMENT", "limit")),
-        t.Call(seat, "memory_get", (("key", "k"), (secret, 1)), ("INVALID_ARGUMENT", secret)),
+        t.Call(seat, "memory_get", (("key", "k"), (secret, 1)), ("INVALID_ARGUMENT", "arguments")),
         t.Call(seat, f"memory_{secret}", (), ("REFUSED", "P17")),
         t.Open(kid, Level.PUBLIC, None, seat),
         t.Save(kid, f"kid {secret}", secret),
