@@ -104,14 +104,14 @@ def test_p12_null_is_as_if_left_out(session: Session, tool: str, arguments: dict
 @pytest.mark.parametrize(
     ("named", "arguments"),
     [
-        ("reason", {"key": "k", "content": "c", "reason": "r"}),
+        ("number 3", {"key": "k", "content": "c", "reason": "r"}),
         ("content", {"key": "k"}),
         ("content", {"key": "k", "content": 5}),
         ("content", {"key": "k", "content": ""}),
         ("key", {"content": "c"}),
     ],
 )
-def test_p12_what_is_wrong_is_refused_by_name(session: Session, named: str, arguments: dict[str, object]) -> None:
+def test_p12_what_is_wrong_is_refused_by_its_place(session: Session, named: str, arguments: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument, match=named):
         session.call_tool("memory_save", arguments)
 

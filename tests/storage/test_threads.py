@@ -122,7 +122,7 @@ def test_c12_after_a_fork_the_child_is_told_to_open_the_store_itself(home: Path)
             lambda: store.owner("assistant").anchor(),
             lambda: store.owner("assistant").reindex(),
             lambda: store.owner("assistant").erase(),
-            lambda: store.transfer("assistant").backup(home / "b"),
+            lambda: store.transfer("assistant").backup(home.parent / "b"),
         ):
             assert "forked" in in_a_fork(act)
         assert session.memory.save("k", "words").version == 1

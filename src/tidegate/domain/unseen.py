@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from unicodedata import combining
 
-from apsw.unicode import category, codepoint_name, is_extended_pictographic
-
 # Default_Ignorable_Code_Point, DerivedCoreProperties.txt of Unicode 14.0. It reserves room for what later versions add.
 _IGNORABLE = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
@@ -97,6 +95,8 @@ def _pieces(text: str, start: int, end: int, write: Callable[[str], str]) -> Ite
 
 @lru_cache(maxsize=4096)
 def _is_unseen(char: str) -> bool:
+    from apsw.unicode import category, is_extended_pictographic  # with the engine, which --help does not wait for
+
     if _NOT_DRAWN.match(char):
         return True
     # The pictographs of later versions have their place already.
@@ -105,6 +105,8 @@ def _is_unseen(char: str) -> bool:
 
 def _spells(text: str, at: int) -> bool:
     """Return whether a joiner or a selector changes what is drawn, so that it is seen by that."""
+    from apsw.unicode import is_extended_pictographic
+
     char = text[at]
     if char not in _BY_NEIGHBOURS:
         return False
@@ -127,6 +129,8 @@ def _spells(text: str, at: int) -> bool:
 
 def _letter(before: str) -> str:
     """Return the last character but for the marks on it."""
+    from apsw.unicode import category
+
     for char in reversed(before):
         if category(char)[0] != "M" or _is_unseen(char):
             return char
@@ -136,5 +140,7 @@ def _letter(before: str) -> str:
 @lru_cache(maxsize=4096)
 def _script(char: str) -> str:
     """Return the script, if it is a letter of one whose letters join."""
+    from apsw.unicode import codepoint_name
+
     name = codepoint_name(char) if char else None
     return next((script for script in _CURSIVE if (name or "").startswith(script)), "")

@@ -77,6 +77,7 @@ class SqliteProvider(StorageProvider):
 
     def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
         self._pool.require_own_process()
+        self._has_compartments(agent)  # what was lost is not made good by a backup: the owner erases the agent first
         return self._places.claim(agent, ids)
 
     @contextmanager
