@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,8 @@ class Backend(ABC):
 class LosingProvider(InMemoryProvider):
     """Compartments of which some are lost, as a file that is gone."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, ids: Callable[[], str]) -> None:
+        super().__init__(ids=ids)
         self.lost: set[tuple[str, Level]] = set()
 
     def _visible(self, agent: str, taint: Level) -> tuple[InMemoryCompartment, ...]:
