@@ -102,7 +102,7 @@ class Generator:
             (lambda: t.Planned(self._seat()), 3),
             (lambda: t.Say(self._seat(), self._words(3)), 4),
             (lambda: t.Said(self._seat()), 3),
-            (lambda: t.Raise(self._seat(), self._level()), 6),
+            (self._raise, 6),
             (self._ceiling, 2),
             (lambda: t.Reset(self._seat()), 2),
             (self._end, 4),
@@ -113,6 +113,12 @@ class Generator:
             *self._job_makers(),
             *self._owned_makers(),
         ]
+
+    def _raise(self) -> t.Op:
+        """A raise; not past a lost file: where it began would be told of that, and which files there are is no P5."""
+        seat, level = self._seat(), self._level()
+        lost = any(agent == seat.agent for agent, _ in self._model.lost)
+        return t.Get(seat, self._key(), False) if lost else t.Raise(seat, level)
 
     def _job_makers(self) -> list[tuple[Callable[[], t.Op], int]]:
         if not self._jobs:
