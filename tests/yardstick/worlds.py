@@ -117,12 +117,13 @@ class World:
         return time_of(self._index)
 
     def _next_id(self) -> str:
-        self._ids += 1
+        self._ids, self._ids_above = self._ids + 1, 0
         return f"{self._index:05}-{self._ids}"
 
     def _next_id_above(self) -> str:
         self._ids_above += 1
-        return f"{self._index:05}-above-{self._ids_above}"
+        # Anew after each id of below: of two runs that rise, the second's must not depend on what the first drew above.
+        return f"{self._index:05}-above-{self._ids}-{self._ids_above}"
 
     # The operations
 
