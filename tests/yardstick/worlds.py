@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -85,7 +85,8 @@ class World:
     def row(self, seat: t.Seat) -> SessionRow | None:
         """The session of a seat as the store has it now."""
         session = self.session_ids.get(seat)
-        return self.store.sessions.read(session) if session else None
+        found = self.store.sessions.read(session) if session else None
+        return found and _of_any_life(found)
 
     def close(self) -> None:
         """Close the store; the home stays."""
@@ -101,7 +102,7 @@ class World:
 
     def rows(self, agent: str) -> list[SessionRow]:
         """The named sessions of an agent."""
-        return self.store.sessions.list(agent)
+        return [_of_any_life(row) for row in self.store.sessions.list(agent)]
 
     def _open(self) -> Store:
         return Store(
@@ -116,12 +117,13 @@ class World:
         return time_of(self._index)
 
     def _next_id(self) -> str:
-        self._ids += 1
+        self._ids, self._ids_above = self._ids + 1, 0
         return f"{self._index:05}-{self._ids}"
 
     def _next_id_above(self) -> str:
         self._ids_above += 1
-        return f"{self._index:05}-above-{self._ids_above}"
+        # Anew after each id of below: of two runs that rise, the second's must not depend on what the first drew above.
+        return f"{self._index:05}-above-{self._ids}-{self._ids_above}"
 
     # The operations
 
@@ -298,6 +300,11 @@ class Contents:
     statistics: Statistics
     entries: list[Entry]
     place: Place = field(compare=False)  # nobody is shown it
+
+
+def _of_any_life(row: SessionRow) -> SessionRow:
+    """Without the number of its agent's life, which no session is shown: what it tells apart has ended."""
+    return replace(row, life=0)
 
 
 def contents(compartment: Reading) -> Contents:

@@ -7,6 +7,7 @@ at or above that of everything it sums up; its origin is that of the least trust
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from tidegate.agent import turns
 from tidegate.agent.history import Kept, shortened
@@ -31,13 +32,12 @@ def split(kept: Sequence[Kept], chars_max: int) -> tuple[list[Kept], list[Kept]]
 
     Nothing is summed up while all of it fits.
     """
-    if sum(turns.size(each.turn) for each in kept) <= chars_max:
+    left = _left([turns.size(each.turn) for each in kept])
+    if left[0] <= chars_max:
         return [], list(kept)
     starts = [place for place, each in enumerate(kept) if isinstance(each.turn, Asked) and place > 0]
     # In the end all of it can be summed up, since something new is about to be asked.
-    place = next(
-        each for each in (*starts, len(kept)) if sum(turns.size(rest.turn) for rest in kept[each:]) <= chars_max // 2
-    )
+    place = next(each for each in (*starts, len(kept)) if left[each] <= chars_max // 2)
     if not any(not isinstance(each.turn, Summed) for each in kept[:place]):
         return [], list(kept)
     return list(kept[:place]), list(kept[place:])
@@ -46,15 +46,20 @@ def split(kept: Sequence[Kept], chars_max: int) -> tuple[list[Kept], list[Kept]]
 def request(older: Sequence[Kept], chars_max: int, ids: Callable[[], str]) -> Prompt:
     """What to ask a model for the summary of these. The conversation is in it as data (P18)."""
     lines = [json_line(_line(each.turn)) for each in older]
-    while lines and sum(map(len, lines)) > 2 * chars_max:  # one that nobody could read whole: the newest of it
-        del lines[0]
-    block = framed("The beginning of a conversation", "conversation", lines, ids())
+    left = _left([len(line) for line in lines])
+    newest = [line for line, size in zip(lines, left, strict=False) if size <= 2 * chars_max]  # all of it, if it fits
+    block = framed("The beginning of a conversation", "conversation", newest, ids())
     return Prompt(INSTRUCTIONS, "", (Asked(f"{block}\n\nSum it up now."),))
 
 
 def summed(older: Sequence[Kept], text: str) -> tuple[Summed, Origin]:
     """The summary of these, and its origin."""
     return Summed(text.strip()[:SUMMARY_CHARS_MAX], older[-1].number), least_trusted(each.origin for each in older)
+
+
+def _left(sizes: Sequence[int]) -> list[int]:
+    """How much there is from each place on; at the end nothing."""
+    return list(accumulate(reversed(sizes), initial=0))[::-1]
 
 
 def _line(turn: Turn) -> dict[str, object]:

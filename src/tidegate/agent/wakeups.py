@@ -10,7 +10,7 @@ from typing import TypeVar
 from tidegate.agent.worker import POLL_SECONDS, Worker
 from tidegate.agent.workshop import Workshop
 from tidegate.domain.arguments import check_agent
-from tidegate.errors import InvalidArgument, StorageError
+from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 
 _GOODBYE_SECONDS = 8
@@ -48,7 +48,7 @@ class Wakeups:
         Where something is said to run, it waits for a sign of life, a lease at most: there is no later look at it.
         What fails for one keeps no other from its runs (P6): it is raised at the end.
         """
-        failed = list[StorageError]()
+        failed = list[Exception]()
         list(self._hire())
         done = sum(self._each(Worker.tick, failed))
         # The lowest first, each by itself: when it goes on does not depend on those above (P5).
@@ -58,11 +58,11 @@ class Wakeups:
             raise failed[0]
         return done
 
-    def _each(self, act: Callable[[Worker], Done], failed: list[StorageError]) -> Iterator[Done]:
+    def _each(self, act: Callable[[Worker], Done], failed: list[Exception]) -> Iterator[Done]:
         for worker in self._workers.values():
             try:
                 yield act(worker)
-            except StorageError as error:
+            except Exception as error:  # noqa: BLE001  whatever it is
                 failed.append(error)
 
     def stop(self) -> None:

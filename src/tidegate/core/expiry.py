@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 
 from tidegate.domain.audit import Entry, Event
-from tidegate.domain.expiry import Expiry
+from tidegate.domain.expiry import NONE_BYGONE, Bygone, Expiry
 from tidegate.domain.rank import Statistics
 from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.text import Columns
@@ -38,14 +38,12 @@ class Fading(Reading):
     def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
         return {key for key in self._inner.live(kind, keys) if self._lives(kind, key)}
 
-    def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
-        live: list[Record] = []
-        while True:
-            batch = self._inner.page(kind, after=after, tag=tag, limit=limit, chars_max=chars_max)
-            live += [record for record in batch if self._expiry.seen_at(record, self._now).live]
-            if len(batch) < limit or len(live) >= limit:
-                return live[:limit]
-            after = batch[-1].key
+    def page(
+        self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+    ) -> list[Record]:
+        if kind is Kind.MEMORY:
+            bygone = self._expiry.bygone(self.level, self._now)
+        return self._inner.page(kind, after=after, tag=tag, limit=limit, chars_max=chars_max, bygone=bygone)
 
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
         return self._living(self._inner.candidates(terms))

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tidegate.domain.audit import Action, Entry, Event, Place
+from tidegate.domain.expiry import NONE_BYGONE, Bygone
 from tidegate.domain.rank import UNCOUNTED, Match, Statistics
 from tidegate.domain.record import Draft, Kind, Record
 from tidegate.domain.text import Columns
@@ -59,10 +60,12 @@ class Reading(ABC):
         """Those of the keys under which a live record stands: what shadowing asks."""
 
     @abstractmethod
-    def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
+    def page(
+        self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+    ) -> list[Record]:
         """Live records with keys after `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
 
-        tag: only those that carry exactly this tag.
+        tag: only those that carry exactly this tag. bygone: none of these, however many they are.
         """
 
     @abstractmethod
