@@ -134,6 +134,8 @@ def test_p7_what_has_ended_above_the_ceiling_of_an_older_copy_has_ended(home: Ho
     home.backend.put_back(older)
     with pytest.raises(Refused, match="ended"):
         home.resumed()
+    row = home.row()  # no session stands above its ceiling: a backup with such a one is none
+    assert (row.ended, row.taint, row.ceiling) == (True, Level.INTERNAL, Level.INTERNAL)
 
 
 def test_p7_a_child_does_not_outlive_a_parent_whose_end_the_audit_alone_knows(home: Home) -> None:
@@ -282,6 +284,20 @@ def test_erased_agents_have_no_chain_and_new_lives_begin(home: Home) -> None:
         with pytest.raises(Refused, match="ended"):
             store.resume(AGENT, "main")
         assert store.session(AGENT, "new").taint is Level.PUBLIC
+
+
+def test_p7_what_was_lost_in_a_later_life_of_its_agent_is_ended_with_what_was_said_in_it(home: Home) -> None:
+    with home.open() as store:
+        store.owner(AGENT).erase()
+        store.session(AGENT, "first").memory.save("k", "words")
+    older = home.backend.control()
+    with home.open() as store:
+        store.session(AGENT, "second").conversation.append(["said"])
+    home.backend.put_back(older)
+    with home.open() as store:
+        assert store.owner(AGENT).end_lost()
+        assert store.owner(AGENT).lost() == []
+    assert home.entered(Level.PUBLIC)[-2:] == ["purge", "reset"]
 
 
 @pytest.mark.parametrize("level", Level)

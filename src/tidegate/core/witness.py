@@ -71,8 +71,10 @@ class Witnesses:
                 self._recorder.refuse(row, decision, "resume")
             with self._control.transaction():
                 if self._read(session) == row:
-                    self._set_taint(self._control, session, max(row.taint, said.highest))
+                    stands = max(row.taint, said.highest)
+                    self._set_taint(self._control, session, stands)
                     if said.ended:
+                        self._control.set_ceiling(session, max(row.ceiling, stands))  # an older one: none stands above
                         self._control.end(session)
                     return
 
@@ -91,9 +93,10 @@ def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:
     Their names are in no chain: their ids stand for them. Raises: StorageError.
     """
     rows: list[SessionRow] = []
+    life = provider.control.life(agent)  # its chains are of this one: those of earlier ones went with them
     for session in reversed(list(_lost(provider, agent, latest=False))):
         said, name = _testimony(provider, agent, session), spare_name(provider.control, agent, session)
-        rows.append(SessionRow(session, agent, name, said.highest, Level.RESTRICTED, None, said.ended))
+        rows.append(SessionRow(session, agent, name, said.highest, Level.RESTRICTED, None, said.ended, life))
     return rows
 
 
