@@ -31,7 +31,7 @@ _UNPLACED = 1  # the version before chains were bound to a compartment
 
 _HASH, _HASH_OR_NONE = re.compile("[0-9a-f]{64}"), re.compile("([0-9a-f]{64})?")
 _ACTIONS = frozenset(Action) - {Action.UNKNOWN}
-_DETAIL = Limits(key_chars_max=4096)
+_DETAIL_CHARS_MAX = 4096
 
 
 class DamagedBackupError(Exception):
@@ -270,12 +270,14 @@ def _session(fields: Fields, limits: Limits) -> Session:
 
 
 def _entry(fields: Fields, number_max: int) -> Entry:
-    session, detail = fields.text("session"), fields.text("detail")
+    session, detail = fields.text("session"), fields.text("detail")  # the second may come from outside: shown escaped
+    if len(detail) > _DETAIL_CHARS_MAX:
+        raise unfit("detail", "is too long")
     event = Event(
         at=fields.time("at"),
         session=check_name(session, Limits(), "session") if session != OWNER else OWNER,
         action=Action(fields.word("action", _ACTIONS)),
-        detail=check_name(detail, _DETAIL, "detail") if detail else "",
+        detail=detail,
         commitment=fields.text("commitment", _HASH_OR_NONE),
     )
     previous, digest = fields.text("previous", _HASH), fields.text("hash", _HASH)
