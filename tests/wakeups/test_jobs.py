@@ -361,7 +361,6 @@ def test_p17_a_group_that_no_run_can_be_of_is_none_and_nothing_worse(group: str)
     assert not is_group(group)
 
 
-
 def test_p5_the_level_of_a_job_is_never_looked_for_above(scene: Scene) -> None:
     assert began_at("risen/INTERNAL/risen/PUBLIC/job/a", RESTRICTED) is PUBLIC
     assert began_at("job/a", INTERNAL) is INTERNAL

@@ -30,6 +30,7 @@ VERSION = 2
 _UNPLACED = 1  # the version before chains were bound to a compartment
 
 _HASH, _HASH_OR_NONE = re.compile("[0-9a-f]{64}"), re.compile("([0-9a-f]{64})?")
+_ID = re.compile(r"(\w.*)?")  # what a store itself writes of an id before the id is no part of one
 _ACTIONS = frozenset(Action) - {Action.UNKNOWN}
 _DETAIL_CHARS_MAX = 4096
 
@@ -210,7 +211,7 @@ class Reader:
         self._level, self._last = level, None
         self.summary.heads[level] = None
         if self._version != _UNPLACED:
-            self.summary.ids[level] = check_name(value.text("id"), Limits(), "id")
+            self.summary.ids[level] = check_name(value.text("id", _ID), Limits(), "id")
         return level
 
     def _check_parents(self) -> None:
