@@ -42,7 +42,7 @@ def _wrongs(store: Store, newer: list[SessionRow]) -> Iterator[str]:
         with suppress(TidegateError):
             found = store.resume(row.agent, row.name)
             yield from _against(found.taint, row, "resumed")
-        with suppress(Refused):
+        with suppress(Refused, StorageError):
             opened = store.session(row.agent, row.name, Level.PUBLIC)
             if opened.id == row.id:
                 yield from _against(opened.taint, row, "opened again")
@@ -59,7 +59,7 @@ def _wrongs(store: Store, newer: list[SessionRow]) -> Iterator[str]:
     for row in newer:
         now = store.sessions.read(row.id)
         if now is not None and row.ended and not now.ended and store.sessions.read(row.id) == now:
-            with suppress(Refused):
+            with suppress(Refused, StorageError):
                 store.resume(row.agent, row.name or "")
                 yield f"{row.name}: lives again"
 
