@@ -173,8 +173,11 @@ def _index(db: Connection, where: str) -> Iterator[Finding]:
 
 def _sessions(db: Connection, where: str) -> Iterator[Finding]:
     for taint, ceiling in db.execute("SELECT taint, ceiling FROM sessions").fetchall():
-        if read_label(taint) is None or read_label(ceiling) is None:
+        stands, limit = read_label(taint), read_label(ceiling)
+        if stands is None or limit is None:
             yield error(where, "a session has an unknown level, so nobody can use it", _RESET)
+        elif not stands.can_flow_to(limit):
+            yield error(where, "a session stands above its ceiling, so no backup can be made", _RESET)
 
 
 def _count(db: Connection, query: str, *bindings: str) -> int:
