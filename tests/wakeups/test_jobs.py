@@ -11,7 +11,7 @@ from tidegate.agent.scripted import Rule, ScriptedModel, Step
 from tidegate.core import jobs as core_jobs
 from tidegate.core import runs as core_runs
 from tidegate.core import tidying as core_tidying
-from tidegate.domain.job import back_off, began_at, group_of, name_of, read_plan, risen_group
+from tidegate.domain.job import back_off, began_at, group_of, is_group, name_of, read_plan, risen_group
 from tidegate.domain.message import key_of
 from tidegate.domain.record import Draft, Kind, Origin
 from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError
@@ -354,6 +354,11 @@ def test_the_runs_of_the_trigger_are_no_removed_jobs(scene: Scene) -> None:
     scene.tick()
     scene.store.owner(AGENT).purge(timedelta())
     assert "done" in scene.states(None)
+
+
+@pytest.mark.parametrize("group", ["risen/x", "risen/", "known/risen/x", "risen/NONE/job/a", "job/", ""])
+def test_p17_a_group_that_no_run_can_be_of_is_none_and_nothing_worse(group: str) -> None:
+    assert not is_group(group)
 
 
 def test_p5_the_level_of_a_job_is_never_looked_for_above(scene: Scene) -> None:

@@ -13,7 +13,7 @@ from tidegate.core.purge import Progress, purge
 from tidegate.core.trail import Line, Wanted, trail
 from tidegate.core.upkeep import rebuild_index
 from tidegate.core.verify import Verdict, verify
-from tidegate.core.witness import lost
+from tidegate.core.witness import end_lost, lost
 from tidegate.domain.anchor import Anchor
 from tidegate.domain.arguments import check_key, check_level
 from tidegate.domain.audit import GENESIS, OWNER
@@ -102,11 +102,9 @@ class Owner:
 
     def end_lost(self) -> bool:
         """End them for ever, as a reset does; what it returns, too. Raises: StorageError; then it can be run again."""
-        control, complete = self._door.provider.control, True
+        complete = True
         for row in self.lost():
-            with control.transaction():
-                control.insert(row)
-            complete = (row.ended or self._door.sessions.reset(row.id)) and complete
+            complete = end_lost(self._door.provider, self._door.recorder, row) and complete
         return complete
 
     # Audit

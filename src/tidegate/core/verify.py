@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 from tidegate.domain.anchor import Anchor
-from tidegate.domain.audit import GENESIS, Action, Entry, Place, commitment_of, is_made_with
+from tidegate.domain.audit import GENESIS, Action, Entry, Place, commitment_of, is_made_with, is_placed
 from tidegate.domain.record import Kind, Record
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
@@ -168,7 +168,7 @@ class _Walk:
         return plain and self._is_made_with(None, entry)
 
     def _is_made_with(self, secret: bytes | None, entry: Entry) -> bool:
-        if is_made_with(secret, entry, self.place):
+        if self.place.id and is_made_with(secret, entry, self.place):  # without an id it is a backup's: none in a store
             self.placed = True
             return True
         # One that began before entries named their place names none up to there, and never again after it.
@@ -219,7 +219,7 @@ def _unexplained(archive: Kept, told: dict[bytes, _Told]) -> Iterator[Problem]:
         for record, newest in archive.every_version():
             yield from places.take(record, newest)
             commitment = _short(commitment_of(record, archive.place))
-            found = told.get(commitment)
+            found = told.get(commitment) if archive.place.id or not is_placed(record) else None
             if found is None or found.number != record.version:
                 yield Problem(f"version {record.version} was changed or put in, without an entry", key=record.key)
                 continue

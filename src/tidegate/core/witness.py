@@ -7,9 +7,10 @@ change was cut short, and what was entered holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.core.audit import Recorder
+from tidegate.core.clearing import Clearing
 from tidegate.domain.audit import Action
 from tidegate.policy.decision import Deny
 from tidegate.policy.hooks import TaintRaise
@@ -71,8 +72,10 @@ class Witnesses:
                 self._recorder.refuse(row, decision, "resume")
             with self._control.transaction():
                 if self._read(session) == row:
-                    self._set_taint(self._control, session, max(row.taint, said.highest))
+                    stands = max(row.taint, said.highest)
+                    self._set_taint(self._control, session, stands)
                     if said.ended:
+                        self._control.set_ceiling(session, max(row.ceiling, stands))  # an older one: none stands above
                         self._control.end(session)
                     return
 
@@ -91,10 +94,25 @@ def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:
     Their names are in no chain: their ids stand for them. Raises: StorageError.
     """
     rows: list[SessionRow] = []
+    life = provider.control.life(agent)  # its chains are of this one: those of earlier ones went with them
     for session in reversed(list(_lost(provider, agent, latest=False))):
         said, name = _testimony(provider, agent, session), spare_name(provider.control, agent, session)
-        rows.append(SessionRow(session, agent, name, said.highest, Level.RESTRICTED, None, said.ended))
+        rows.append(SessionRow(session, agent, name, said.highest, Level.RESTRICTED, None, said.ended, life))
     return rows
+
+
+def end_lost(provider: StorageProvider, recorder: Recorder, row: SessionRow) -> bool:
+    """End one of these for ever, as a reset does; what that returns, too. It is never stored as living.
+
+    Those under it are lost as well, since they were opened later. Raises: StorageError; then it can be run again.
+    """
+    clearing = Clearing(provider, recorder.clock)
+    places = clearing.clear([row])
+    with recorder.chain(row.agent, row.taint) as chain, provider.control.transaction():
+        if provider.control.read(row.id) is None:  # else another was first
+            chain.enter(row.id, *(() if row.ended else ((Action.RESET, ""),)))  # P9: the entry first
+            provider.control.insert(replace(row, ended=True))
+    return clearing.scrub(places)
 
 
 def _testimony(provider: StorageProvider, agent: str, session: str) -> Testimony:

@@ -105,6 +105,11 @@ def nonce_of(random: str) -> str:
     return _PLACED + random
 
 
+def is_placed(version: Draft) -> bool:
+    """Whether its commitment covers the place."""
+    return version.nonce.startswith(_PLACED)
+
+
 def commitment_of(version: Draft, place: Place) -> str:
     """The commitment to all of a version but its times, and to where it stands (P9).
 
@@ -113,7 +118,7 @@ def commitment_of(version: Draft, place: Place) -> str:
     fields: list[object] = [version.nonce, version.key, version.content, list(version.tags)]
     if version.nonce.startswith((_WHOLE, _PLACED)):
         fields += [version.kind, version.version, version.origin]
-    if version.nonce.startswith(_PLACED):
+    if is_placed(version):
         fields += place.fields
     return _digest(fields, None)
 

@@ -214,6 +214,11 @@ def not_its_own() -> StorageError:
     return StorageError("a file of this agent is not its own; run `tidegate doctor`")
 
 
+def lost() -> StorageError:
+    """For an agent of whose compartments some are missing that were there."""
+    return StorageError("the files of this agent are missing; run `tidegate doctor`")
+
+
 class BudgetSpentError(Exception):
     """A search reached the bound on its work. Never leaves core."""
 

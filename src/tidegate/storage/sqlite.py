@@ -8,7 +8,7 @@ import time
 import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage import sqlite_files
-from tidegate.storage.base import Archive, StorageProvider, View, Witness, WritableView, fresh_id
+from tidegate.storage.base import Archive, StorageProvider, View, Witness, WritableView, fresh_id, lost
 from tidegate.storage.filesystems import filesystem_of, is_coherent
 from tidegate.storage.inmemory import InMemoryCompartment
 from tidegate.storage.sqlite_archive import SqliteArchive
@@ -147,12 +147,15 @@ class SqliteProvider(StorageProvider):
     def _has_compartments(self, agent: str) -> bool:
         """Whether the agent has files. Raises: StorageError when it had: a loss is not made good by new ones."""
         if self._files.has_compartments(agent):
+            if agent not in self._known:
+                with suppress(StorageError):  # of a home that cannot be written, where none can be lost
+                    self._files.settle_making(agent)
             self._known.add(agent)
             return True
         if agent in self._known or not all(row.ended for row in self.control.sessions(agent)):
             if self._files.has_compartments(agent):  # made meanwhile, before its first session was
                 return True
-            raise StorageError("the files of this agent are missing; run `tidegate doctor`")
+            raise lost()
         return False
 
     def _open(self, place: _Place) -> _Opened:

@@ -13,6 +13,7 @@ from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
 from tidegate.storage import sqlite_files
 from tidegate.storage.control import ControlStore, SessionRow
+from tidegate.storage.reserve import RESERVE_BYTES
 from tidegate.storage.sqlite_connection import DriverError, Row, Value, close, is_sealed, storage_error, transaction
 from tidegate.storage.sqlite_files import FileIdentity, HomeFiles, open_control
 
@@ -167,6 +168,8 @@ class SqliteControlStore(ControlStore):
         if held is not None and held.was_named():
             return held
         _close(held)
+        # A home of an earlier version has none yet, and a purge that was killed has left less. Nobody else's is taken.
+        self._files.reserve.make(leaving=RESERVE_BYTES)
         return self._files.with_room(lambda: _Held(self._files.control, writable=writable))
 
 
