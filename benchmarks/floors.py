@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from benchmarks.corpus import Item
-from tidegate.domain.text import analyse
+from tidegate.search.analysis import analyse
 
 _SCHEMA = """
 CREATE TABLE bare_records (id INTEGER PRIMARY KEY, key TEXT UNIQUE, content TEXT, tags TEXT, version INTEGER,

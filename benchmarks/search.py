@@ -11,7 +11,7 @@ from benchmarks import corpus
 from benchmarks.measure import compare
 from benchmarks.verbs import AGENT
 from tidegate import Level, Store
-from tidegate.domain.text import analyse_query
+from tidegate.search.analysis import analyse_query
 
 QUERIES = {
     "rare word": corpus.word(40_000),

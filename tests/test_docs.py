@@ -13,8 +13,11 @@ from tests.conftest import Run
 from tests.yardstick import leaks_owner, leaks_sessions, leaks_storage, leaks_verbs
 from tests.yardstick.leaks import LEAKS
 
-from tidegate.domain import rank, rerank, spelling, text
-from tidegate.surfaces.cli import root
+from tidegate.cli.main import root
+from tidegate.search import analysis as text
+from tidegate.search import ranking as rank
+from tidegate.search import reranking as rerank
+from tidegate.search import spelling
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

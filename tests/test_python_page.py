@@ -15,28 +15,28 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.core.backup import BackedUp
+from tidegate.audit.anchors import Anchor
+from tidegate.audit.verify import Verdict
 from tidegate.core.context import Context
 from tidegate.core.conversation import Conversation, Message
-from tidegate.core.intake import Imported, Rules
-from tidegate.core.jobs import SessionJobs
-from tidegate.core.owner import Erased, Owner
-from tidegate.core.session import Listing, SessionMemory
-from tidegate.core.store import Store
 from tidegate.core.todos import SessionTodos
-from tidegate.core.trail import Line, Wanted
-from tidegate.core.transfer import Exported, Transfer
-from tidegate.core.verify import Verdict
-from tidegate.domain.anchor import Anchor
-from tidegate.domain.limits import Limits
-from tidegate.domain.memory import Explanation
-from tidegate.domain.todo import Todo
-from tidegate.domain.version import Purged, Relabelled, Restored, Version
+from tidegate.jobs.session_jobs import SessionJobs
+from tidegate.owner.audit_query import Line, Wanted
+from tidegate.owner.owner import Erased, Owner
+from tidegate.records.limits import Limits
+from tidegate.records.memory import Explanation
+from tidegate.records.todo import Todo
+from tidegate.records.version import Purged, Relabelled, Restored, Version
+from tidegate.session import Listing, SessionMemory
 from tidegate.storage.control import SessionRow
-from tidegate.storage.inmemory import InMemoryProvider
-from tidegate.storage.sqlite import VIEWS_MAX
-from tidegate.storage.sqlite_connection import BUSY_TIMEOUT_MS
+from tidegate.storage.inmemory.provider import InMemoryProvider
+from tidegate.storage.sqlite.connection import BUSY_TIMEOUT_MS
+from tidegate.storage.sqlite.provider import VIEWS_MAX
+from tidegate.store import Store
 from tidegate.tools import AGENT_TOOLS
+from tidegate.transfer.backup import BackedUp
+from tidegate.transfer.importing import Imported, Rules
+from tidegate.transfer.transfer import Exported, Transfer
 
 PAGE = (Path(__file__).parent.parent / "docs" / "python.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -17,10 +17,10 @@ import click
 import pytest
 from tests.conftest import Run
 
-from tidegate import config
-from tidegate.domain.limits import Limits
-from tidegate.home import Settings, load
-from tidegate.surfaces.cli import PLACES, root
+from tidegate.cli.main import PLACES, root
+from tidegate.config import reader as config
+from tidegate.config.home import Settings, load
+from tidegate.records.limits import Limits
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from tidegate.core.session import Session
-    from tidegate.core.store import Store
-    from tidegate.domain.memory import Deleted, Hit, Hits, Memory, Page, Saved, Status
-    from tidegate.domain.record import Origin
     from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError, TidegateError
     from tidegate.policy.levels import Level
+    from tidegate.records.memory import Deleted, Hit, Hits, Memory, Page, Saved, Status
+    from tidegate.records.record import Origin
+    from tidegate.session import Session
+    from tidegate.store import Store
 
     __version__: str
 else:
     # Loaded when first asked for: `tidegate --help` imports this package and must not wait for the engine.
     _NAMES = {
-        "tidegate.core.session": ("Session",),
-        "tidegate.core.store": ("Store",),
-        "tidegate.domain.memory": ("Deleted", "Hit", "Hits", "Memory", "Page", "Saved", "Status"),
-        "tidegate.domain.record": ("Origin",),
+        "tidegate.session": ("Session",),
+        "tidegate.store": ("Store",),
+        "tidegate.records.memory": ("Deleted", "Hit", "Hits", "Memory", "Page", "Saved", "Status"),
+        "tidegate.records.record": ("Origin",),
         "tidegate.errors": (
             "InvalidArgument",
             "LimitExceeded",
@@ -87,10 +87,10 @@ def open(  # noqa: A001 - the name of the contract; read `tidegate.open`
     and nonce comes; by default random.
     Raises: InvalidArgument (home, settings), StorageError.
     """
-    from tidegate import home as homes
-    from tidegate.core.store import Store, utc_now
+    from tidegate.config import home as homes
     from tidegate.storage.base import fresh_id
-    from tidegate.storage.sqlite import SqliteProvider
+    from tidegate.storage.sqlite.provider import SqliteProvider
+    from tidegate.store import Store, utc_now
     from tidegate.tools import AGENT_TOOLS
 
     folder = homes.find(home)

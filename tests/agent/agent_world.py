@@ -18,11 +18,11 @@ from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
 from tests.yardstick.worlds import Answer, World, time_of, tool_call
 
-from tidegate.agent.history import History
 from tidegate.agent.loop import Agent, Settings
+from tidegate.agent.messages import Call, Replied, Returned
 from tidegate.agent.toolbox import Toolbox
-from tidegate.agent.turns import Call, Replied, Returned
-from tidegate.core.session import Session
+from tidegate.agent.transcript import History
+from tidegate.session import Session
 
 UNTOLD = (t.SaveMany, t.Said, t.More)
 """What no model can do, and cursors that traces hand from session to session: left to the host, as in any world."""

@@ -18,9 +18,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tidegate.agent.messages import Asked, Call, Replied, Returned
 from tidegate.agent.prompt import Message, Prompt
 from tidegate.agent.scripted import SCRIPT, ScriptedModel, read_script
-from tidegate.agent.turns import Asked, Call, Replied, Returned
 
 NUMBERS = count(1)
 TROUBLES = {

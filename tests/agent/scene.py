@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate.agent.asking import Bounds
-from tidegate.agent.channels import Said, Shown, Used, Waited
+from tidegate.agent.channel import Said, Shown, Used, Waited
 from tidegate.agent.loop import Agent, Outcome, Settings, open_agent
+from tidegate.agent.messages import Replied
+from tidegate.agent.model_request import Bounds
 from tidegate.agent.prompt import Model, ModelError, Piece, Prompt
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
-from tidegate.agent.turns import Replied
-from tidegate.core.store import Store
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 from tidegate.tools import AGENT_TOOLS
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level

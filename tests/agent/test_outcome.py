@@ -16,17 +16,17 @@ import pytest
 from tests.agent.scene import AGENT, CONFIDENTIAL, PUBLIC, RESTRICTED, Recorded, Scene, Screen
 
 from tidegate.agent import loop
-from tidegate.agent.channels import Said, Used
+from tidegate.agent.channel import Said, Used
 from tidegate.agent.loop import Ended, Outcome
+from tidegate.agent.messages import Call, Replied
 from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble
-from tidegate.agent.turns import Call, Replied
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
+from tidegate.audit.chain import Action
+from tidegate.cli import chat_session as chat
+from tidegate.config.home import Chat as ChatSettings
+from tidegate.config.home import Settings as HomeSettings
 from tidegate.errors import InvalidArgument, StorageError, TidegateError
-from tidegate.home import Chat as ChatSettings
-from tidegate.home import Settings as HomeSettings
+from tidegate.owner.audit_query import Wanted
 from tidegate.policy.levels import Level
-from tidegate.surfaces import chat
 from tidegate.tools import AGENT_TOOLS, tool
 
 SECRETS = ("zebra", "quagga")

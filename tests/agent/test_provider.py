@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from tests.conftest import Ran, Run
 
+from tidegate.agent.messages import Asked
 from tidegate.agent.model import open_model
 from tidegate.agent.prompt import ModelError, Prompt, Trouble
-from tidegate.agent.turns import Asked
 
 CANARIES = {level: f"canary-of-{level.lower()}" for level in ("PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED")}
 LEVELS = list(CANARIES)

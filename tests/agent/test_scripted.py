@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from tests.agent.scene import AGENT, Recorded, Scene, calling, script
 
+from tidegate.agent.messages import Asked, Replied
 from tidegate.agent.prompt import Prompt
 from tidegate.agent.scripted import SCRIPT, Rule, ScriptedModel, Step
-from tidegate.agent.turns import Asked, Replied
 
 
 def reply(model: ScriptedModel, *said: Asked | Replied) -> Replied:

@@ -15,8 +15,8 @@ from tests.yardstick.interference import Observer, differences, part_of
 
 from tidegate.core import context
 from tidegate.core.gate import Gate
-from tidegate.core.session import Session
 from tidegate.policy.levels import Level
+from tidegate.session import Session
 
 LENGTH = 10
 

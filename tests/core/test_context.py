@@ -7,13 +7,13 @@ import re
 from typing import Any
 
 import pytest
-from tests.core.transfer_scene import AGENT, Scene
+from tests.core.scene import AGENT, Scene
 
 from tidegate import Level, Refused
 from tidegate.core import context as core_context
 from tidegate.core.context import CONTEXT_TAGS, Context
-from tidegate.core.session import Session
-from tidegate.domain.record import Origin, Record
+from tidegate.records.record import Origin, Record
+from tidegate.session import Session
 from tidegate.storage.base import Reading
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level

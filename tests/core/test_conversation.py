@@ -11,20 +11,20 @@ from typing import NoReturn
 
 import apsw
 import pytest
-from tests.core.transfer_scene import AGENT, NOW, Open, Scene
+from tests.core.scene import AGENT, NOW, Open, Scene
 from tests.storage.scene import bytes_of
 
 import tidegate
 from tidegate import Level, Origin, Refused
-from tidegate.core import clearing
-from tidegate.core.session import Session
-from tidegate.core.store import Store
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
+from tidegate.audit.chain import Action
+from tidegate.core import conversation_purge as clearing
 from tidegate.errors import StorageError
-from tidegate.storage import sqlite_compaction
+from tidegate.owner.audit_query import Wanted
+from tidegate.session import Session
 from tidegate.storage.control import SessionRow
-from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.storage.inmemory.provider import InMemoryProvider
+from tidegate.storage.sqlite import compaction as sqlite_compaction
+from tidegate.store import Store
 from tidegate.tools import AGENT_TOOLS
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level

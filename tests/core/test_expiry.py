@@ -6,18 +6,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.core.transfer_scene import AGENT, NOW, Open, Scene
+from tests.core.scene import AGENT, NOW, Open, Scene
 
 import tidegate
+from tidegate.audit.chain import Action
 from tidegate.core import expiry as core_expiry
-from tidegate.core import upkeep
-from tidegate.core.trail import Wanted
-from tidegate.domain import rank
-from tidegate.domain.audit import Action
-from tidegate.domain.expiry import Expiry
-from tidegate.domain.record import Kind
+from tidegate.core import maintenance as upkeep
 from tidegate.errors import NotFound
+from tidegate.owner.audit_query import Wanted
 from tidegate.policy.levels import Level
+from tidegate.records.expiry import Expiry
+from tidegate.records.record import Kind
+from tidegate.search import ranking as rank
 from tidegate.storage.base import StorageProvider
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
@@ -222,7 +222,7 @@ def test_a_process_looks_for_what_has_expired_once_in_a_while(opening: Open, mon
 
 
 def test_kinds_other_than_memories_never_expire(opening: Open) -> None:
-    from tidegate.domain.record import Kind
+    from tidegate.records.record import Kind
 
     scene = opening(expiry=Expiry(levels={PUBLIC: WEEK}))
     scene.save("k", "text")

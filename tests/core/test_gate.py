@@ -8,14 +8,14 @@ from contextlib import contextmanager
 import pytest
 
 from tidegate import InvalidArgument, Level, Refused, Session, Store
+from tidegate.audit.chain import Action
 from tidegate.core import memory
 from tidegate.core.gate import Act, Answer, Seat
-from tidegate.core.records import Item
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
-from tidegate.domain.memory import Saved
+from tidegate.core.variants import Item
+from tidegate.owner.audit_query import Wanted
+from tidegate.records.memory import Saved
 from tidegate.storage.base import View, WritableView
-from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.storage.inmemory.provider import InMemoryProvider
 from tidegate.tools import TOOLS
 
 AGENT = "ada"

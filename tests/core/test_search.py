@@ -7,14 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.core.transfer_scene import AGENT, Scene
+from tests.core.scene import AGENT, Scene
 
 from tidegate import Level, Session
-from tidegate.domain import rank, rerank
-from tidegate.domain.expiry import Expiry
-from tidegate.domain.record import Kind, Record
+from tidegate.records.expiry import Expiry
+from tidegate.records.record import Kind, Record
+from tidegate.search import ranking as rank
+from tidegate.search import reranking as rerank
 from tidegate.storage.base import BudgetSpentError, Candidate
-from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
+from tidegate.storage.inmemory.provider import InMemoryCompartment, InMemoryProvider
 
 
 @pytest.fixture

@@ -8,23 +8,23 @@ from threading import Thread
 from typing import Any, NoReturn
 
 import pytest
-from tests.core.transfer_scene import AGENT, Scene
+from tests.core.scene import AGENT, Scene
 from tests.yardstick.backends import BACKENDS
 
 import tidegate
 from tidegate import InvalidArgument, Level, NotFound, Refused, StorageError
+from tidegate.audit.chain import Action
 from tidegate.core import memory
-from tidegate.core.audit import Chain
+from tidegate.core.audit_log import Chain
 from tidegate.core.gate import Answer
-from tidegate.core.session import Session
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
+from tidegate.owner.audit_query import Wanted
 from tidegate.policy.rules import CHILD_DEPTH_MAX
 from tidegate.policy.servers import Classification, Pin
-from tidegate.storage import inmemory_control
+from tidegate.session import Session
 from tidegate.storage.base import View
 from tidegate.storage.control import SessionRow
-from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.storage.inmemory import control_store as inmemory_control
+from tidegate.storage.inmemory.provider import InMemoryProvider
 
 
 @pytest.fixture

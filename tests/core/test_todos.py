@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from tests.core.transfer_scene import AGENT, Scene
+from tests.core.scene import AGENT, Scene
 
 from tidegate import InvalidArgument, Level, LimitExceeded, Refused
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
-from tidegate.domain.todo import TODOS_MAX, State, Todo
+from tidegate.audit.chain import Action
+from tidegate.owner.audit_query import Wanted
+from tidegate.records.todo import TODOS_MAX, State, Todo
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 MILK = Todo("buy milk")

@@ -10,13 +10,13 @@ import pytest
 from tests.storage.scene import numbered, ticking
 from tests.yardstick.backends import BACKENDS, Backend, SqliteBackend
 
+from tidegate.audit.chain import Action
 from tidegate.core import witness
-from tidegate.core.store import Store
-from tidegate.domain.audit import Action
 from tidegate.errors import Refused, StorageError
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification, Pin
 from tidegate.storage.control import SessionRow
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 AGENT = "assistant"

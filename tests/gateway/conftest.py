@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.config_servers import Server
-from tidegate.core.store import Store
+from tidegate.config.servers import Server
 from tidegate.gateway.pins import Definition, Pins
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
+from tidegate.store import Store
 
 HOSTILE = Path(__file__).parent / "hostile_server.py"
 AT = datetime(2030, 1, 1, tzinfo=UTC)

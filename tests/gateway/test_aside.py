@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.config_servers import Server
-from tidegate.gateway.aside import Aside, why_not_reached, why_not_started
+from tidegate.config.servers import Server
+from tidegate.gateway.bounds import CutOffError
 from tidegate.gateway.connections import look
-from tidegate.gateway.limits import CutOffError
+from tidegate.gateway.diagnostics import Aside, why_not_reached, why_not_started
 from tidegate.gateway.process import Process
 
 

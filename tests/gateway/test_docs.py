@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tidegate import config_servers
-from tidegate.gateway import limits, results
-from tidegate.home import load
+from tidegate.config import servers as config_servers
+from tidegate.config.home import load
+from tidegate.gateway import bounds as limits
+from tidegate.gateway import replies as results
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
 

@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 import pytest
 from tests.gateway.conftest import AT, ECHO
 
-from tidegate.config_servers import Server
-from tidegate.core.session import Session
-from tidegate.core.store import Store
-from tidegate.domain.audit import Action
+from tidegate.audit.chain import Action
+from tidegate.config.servers import Server
 from tidegate.errors import Refused, StorageError
+from tidegate.gateway.bounds import CutOffError
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.guard import Check
-from tidegate.gateway.limits import CutOffError
 from tidegate.gateway.pins import Definitions, Pins
-from tidegate.gateway.results import Reply
+from tidegate.gateway.replies import Reply
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
+from tidegate.session import Session
+from tidegate.store import Store
 
 T = TypeVar("T")
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level

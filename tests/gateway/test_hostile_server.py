@@ -18,16 +18,16 @@ from tests.conftest import Run
 from tests.gateway.conftest import hostile
 from tests.gateway.hostile_marks import CANARY
 
-from tidegate.config_servers import Server
-from tidegate.core.session import Session
-from tidegate.core.store import Store
+from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
 from tidegate.gateway import connections
+from tidegate.gateway.bounds import CALL_BYTES_MAX, CALL_MESSAGES_MAX, LINE_BYTES_MAX
 from tidegate.gateway.gateway import Gateway
-from tidegate.gateway.limits import CALL_BYTES_MAX, CALL_MESSAGES_MAX, LINE_BYTES_MAX
 from tidegate.gateway.pins import Pins
-from tidegate.gateway.results import Result
+from tidegate.gateway.replies import Result
 from tidegate.policy.levels import Level
+from tidegate.session import Session
+from tidegate.store import Store
 
 T = TypeVar("T")
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level

@@ -18,15 +18,15 @@ from tests.gateway.conftest import ECHO
 from tests.gateway.hostile_marks import CANARY
 
 import tidegate
-from tidegate.config_servers import Server
-from tidegate.core.session import Session
-from tidegate.core.store import Store
+from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.pins import Pins
-from tidegate.gateway.results import Result
+from tidegate.gateway.replies import Result
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
+from tidegate.session import Session
+from tidegate.store import Store
 
 T = TypeVar("T")
 TOOL = {

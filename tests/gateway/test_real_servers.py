@@ -19,13 +19,13 @@ import pytest
 from tests.conftest import Run
 
 import tidegate
-from tidegate.core.session import Session
-from tidegate.core.store import Store
+from tidegate.config.home import load
 from tidegate.errors import Refused
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.pins import Pins
-from tidegate.home import load
 from tidegate.policy.levels import Level
+from tidegate.session import Session
+from tidegate.store import Store
 
 T = TypeVar("T")
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level

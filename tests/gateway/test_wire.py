@@ -12,10 +12,10 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from tidegate.config_servers import Server
+from tidegate.config.servers import Server
 from tidegate.errors import Refused
+from tidegate.gateway.bounds import CutOffError
 from tidegate.gateway.guard import Guard
-from tidegate.gateway.limits import CutOffError
 from tidegate.gateway.process import Process
 from tidegate.gateway.wire import Incoming, Outgoing
 

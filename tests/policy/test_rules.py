@@ -25,8 +25,8 @@ from tests.yardstick.oracle import (
 )
 
 from tidegate.policy import rules
-from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import (
+from tidegate.policy.decisions import Allow, Decision, Deny
+from tidegate.policy.events import (
     CeilingChange,
     Event,
     OwnerAct,
@@ -39,7 +39,7 @@ from tidegate.policy.hooks import (
     TaintRaise,
 )
 from tidegate.policy.levels import Level
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import Standing
 
 LIVING = [Standing(taint, ceiling) for taint in Level for ceiling in Level]
 ENDED = [Standing(taint, ceiling, ended=True) for taint in Level for ceiling in Level]

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from tests.yardstick.oracle import DOWN, UP, No, Verdict, Yes
 
-from tidegate.policy.decision import Allow, Decision, Deny
+from tidegate.policy.decisions import Allow, Decision, Deny
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.servers import (
@@ -21,7 +21,7 @@ from tidegate.policy.servers import (
     ServerSend,
     launders,
 )
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import Standing
 
 STANDINGS: list[Standing | None] = [
     None,

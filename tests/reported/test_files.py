@@ -7,8 +7,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from tidegate.config.home import load
 from tidegate.errors import InvalidArgument
-from tidegate.home import load
 
 SOURCE = Path(__file__).parents[2] / "src"
 

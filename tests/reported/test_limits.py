@@ -10,12 +10,12 @@ from typing import Any
 import apsw
 import pytest
 from tests.conftest import Run
-from tests.surfaces.mcp_peer import serving
+from tests.server.mcp_peer import serving
 
 import tidegate
-from tidegate.core.session import Session
 from tidegate.errors import InvalidArgument, LimitExceeded
-from tidegate.storage import sqlite_compartment
+from tidegate.session import Session
+from tidegate.storage.sqlite import compartment as sqlite_compartment
 
 ANSWER_BYTES_MAX = 100_000
 MEBIBYTE = 1024 * 1024

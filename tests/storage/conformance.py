@@ -13,11 +13,11 @@ from tests.storage.scene import START, columns_of, draft, event_of, put
 from tests.yardstick.backends import Backend
 from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import GENESIS, Action, Event, Place, chain
-from tidegate.domain.rank import Statistics
-from tidegate.domain.record import Kind, Record
+from tidegate.audit.chain import GENESIS, Action, Event, Place, chain
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.record import Kind, Record
+from tidegate.search.ranking import Statistics
 from tidegate.storage.base import Compartment, Reading, StorageProvider
 from tidegate.storage.control import SessionRow
 

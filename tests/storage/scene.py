@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from tidegate.core.store import Store
-from tidegate.domain.audit import Action, Event, Place, version_event
-from tidegate.domain.record import Draft, Kind, Origin
-from tidegate.domain.text import Columns, analyse
+from tidegate.audit.chain import Action, Event, Place, version_event
 from tidegate.policy.levels import Level
+from tidegate.records.record import Draft, Kind, Origin
+from tidegate.search.analysis import Columns, analyse
 from tidegate.storage.base import Compartment
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

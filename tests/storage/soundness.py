@@ -11,12 +11,12 @@ from pathlib import Path
 import apsw
 from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import Action, commitment_of
-from tidegate.domain.spelling import is_word
-from tidegate.domain.text import Columns, analyse
+from tidegate.audit.chain import Action, commitment_of
 from tidegate.policy.levels import Level
+from tidegate.search.analysis import Columns, analyse
+from tidegate.search.spelling import is_word
 from tidegate.storage.base import Archive
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite.provider import SqliteProvider
 
 
 def unsound(home: Path) -> list[str]:

@@ -9,13 +9,13 @@ from pathlib import Path
 from tests.storage.scene import opened
 from tests.storage.soundness import unsound
 
-from tidegate.core.doctor import Doctor
-from tidegate.core.store import Store, utc_now
-from tidegate.domain.audit import Action, Entry
-from tidegate.domain.finding import Severity
+from tidegate.audit.chain import Action, Entry
 from tidegate.errors import StorageError, TidegateError
+from tidegate.owner.doctor import Doctor
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.records.finding import Severity
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store, utc_now
 
 MANY = ["m1", "m2", "m3"]
 

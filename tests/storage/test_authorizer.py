@@ -11,9 +11,9 @@ import pytest
 from tests.storage.scene import bytes_of, columns_of, database, draft, event_of, opened
 
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite_connection import Connection
-from tidegate.storage.sqlite_files import open_audit, open_compartment, open_control
-from tidegate.storage.sqlite_witness import _OPENED, _STANDINGS
+from tidegate.storage.sqlite.connection import Connection
+from tidegate.storage.sqlite.files import open_audit, open_compartment, open_control
+from tidegate.storage.sqlite.witness import _OPENED, _STANDINGS
 
 WRITES = [
     "INSERT INTO records SELECT * FROM records",
@@ -199,7 +199,7 @@ def test_the_walls_stand_before_a_connection_is_handed_out(made: Path) -> None:
 
 
 def test_what_a_view_hands_out_is_confined(home: Path) -> None:
-    from tidegate.storage.sqlite import SqliteProvider
+    from tidegate.storage.sqlite.provider import SqliteProvider
 
     provider = SqliteProvider(home)
     with provider.writable_view("assistant", Level.INTERNAL) as view:

@@ -13,10 +13,10 @@ from tests.storage.scene import bytes_of, database, opened, raw
 from tests.storage.soundness import unsound
 from tests.yardstick.chains import first_break
 
-from tidegate.core.session import Session
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.session import Session
+from tidegate.storage.sqlite.provider import SqliteProvider
 
 LABELS = ["", "SECRET", "public ", "public", " PUBLIC", "PUBLIC\n", "7", 7, "0", None, "INTERNAL", "RESTRICTED"]
 

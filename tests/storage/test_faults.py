@@ -19,13 +19,13 @@ from tests.storage.scene import DEEP, START, bytes_of, database, opened
 from tests.storage.soundness import unsound
 from tests.storage.story import STEPS, Step, acknowledged, goes_on, prepare, tell, wrong
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification, Pin
-from tidegate.storage import sqlite_connection
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.session import Session
+from tidegate.storage.sqlite import connection as sqlite_connection
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 ORDERS = [

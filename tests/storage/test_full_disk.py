@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.core.doctor import Doctor
-from tidegate.core.store import utc_now
-from tidegate.domain.audit import Action
+from tidegate.audit.chain import Action
 from tidegate.errors import StorageError
+from tidegate.owner.doctor import Doctor
 from tidegate.policy.levels import Level
-from tidegate.storage.reserve import RESERVE_BYTES
+from tidegate.storage.sqlite.reserve import RESERVE_BYTES
+from tidegate.store import utc_now
 
 AGENT = "assistant"
 

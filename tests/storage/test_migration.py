@@ -12,9 +12,9 @@ from tests.storage.soundness import unsound
 
 import tidegate
 from tidegate import Level
-from tidegate.storage import sqlite_migration
-from tidegate.storage.sqlite_migration import copies_of
-from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION, CONTROL_VERSION
+from tidegate.storage.sqlite import migration as sqlite_migration
+from tidegate.storage.sqlite.migration import copies_of
+from tidegate.storage.sqlite.schema import COMPARTMENT_VERSION, CONTROL_VERSION
 
 FIXTURES = {version: Path(__file__).parent / "fixtures" / f"schema-{version}.zip" for version in (1, 2)}
 AGENT = "assistant"

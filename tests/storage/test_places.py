@@ -12,14 +12,14 @@ from tests.storage.test_migration import FIXTURES
 
 import tidegate
 from tidegate import Level, StorageError
-from tidegate.core.doctor import Doctor
-from tidegate.core.store import utc_now
-from tidegate.domain.audit import Action, Event, chain
-from tidegate.domain.finding import Severity
-from tidegate.storage.inmemory import InMemoryProvider
-from tidegate.storage.sqlite import SqliteProvider
-from tidegate.storage.sqlite_files import HomeFiles
-from tidegate.storage.sqlite_schema import UNCONFIRMED
+from tidegate.audit.chain import Action, Event, chain
+from tidegate.owner.doctor import Doctor
+from tidegate.records.finding import Severity
+from tidegate.storage.inmemory.provider import InMemoryProvider
+from tidegate.storage.sqlite.files import HomeFiles
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.storage.sqlite.schema import UNCONFIRMED
+from tidegate.store import utc_now
 
 AGENT = "assistant"
 NOT_ITS_OWN = "not its own"

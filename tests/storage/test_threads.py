@@ -19,14 +19,14 @@ from tests.storage.conformance import together
 from tests.storage.scene import DEEP, opened
 from tests.storage.soundness import unsound
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
-from tidegate.domain.audit import Action
+from tidegate.audit.chain import Action
 from tidegate.errors import NotFound, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage import sqlite
-from tidegate.storage.sqlite import SqliteProvider
-from tidegate.storage.sqlite_files import HomeFiles
+from tidegate.session import Session
+from tidegate.storage.sqlite import provider as sqlite
+from tidegate.storage.sqlite.files import HomeFiles
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 
 MARK = "\x1f"
 

@@ -8,9 +8,9 @@ from itertools import count
 
 import pytest
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
-from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.session import Session
+from tidegate.storage.inmemory.provider import InMemoryProvider
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

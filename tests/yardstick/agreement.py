@@ -8,10 +8,10 @@ from tests.yardstick.chains import first_break
 from tests.yardstick.model import Answer, Item, Model, match
 from tests.yardstick.worlds import Contents, Outcome, World, contents, plain, time_of
 
-from tidegate.domain.rank import Statistics
-from tidegate.domain.record import Record
-from tidegate.domain.text import analyse
 from tidegate.policy.levels import Level
+from tidegate.records.record import Record
+from tidegate.search.analysis import analyse
+from tidegate.search.ranking import Statistics
 
 
 def disagreement(backend: Backend, steps: t.Trace) -> str:

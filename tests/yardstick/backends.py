@@ -16,11 +16,11 @@ import apsw
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Archive, StorageProvider, Witness
-from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
-from tidegate.storage.sqlite import SqliteProvider
-from tidegate.storage.sqlite_connection import close
-from tidegate.storage.sqlite_files import open_audit
-from tidegate.storage.sqlite_witness import SqliteWitness
+from tidegate.storage.inmemory.provider import InMemoryCompartment, InMemoryProvider
+from tidegate.storage.sqlite.connection import close
+from tidegate.storage.sqlite.files import open_audit
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.storage.sqlite.witness import SqliteWitness
 
 
 def _one_id() -> str:

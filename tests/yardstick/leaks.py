@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tidegate.domain.record import Kind, Record
-from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
+from tidegate.records.record import Kind, Record
+from tidegate.storage.inmemory.provider import InMemoryCompartment, InMemoryProvider
 
 Patch = pytest.MonkeyPatch
 Fault = Callable[..., Any]

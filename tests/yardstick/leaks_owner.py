@@ -8,12 +8,12 @@ from typing import Any
 from tests.yardstick.backends import LosingProvider
 from tests.yardstick.leaks import Fault, Patch, leak, replaced
 
-from tidegate.core import purge
-from tidegate.core.audit import Recorder
-from tidegate.core.door import Door
-from tidegate.domain.message import session_of
-from tidegate.domain.record import Kind
+from tidegate.core.audit_log import Recorder
+from tidegate.owner import purge
+from tidegate.owner.context import Door
 from tidegate.policy.levels import Level
+from tidegate.records.message_keys import session_of
+from tidegate.records.record import Kind
 from tidegate.storage.base import Archive
 from tidegate.storage.control import SessionRow
 

@@ -9,20 +9,20 @@ from typing import Any, Self
 
 from tests.yardstick.leaks import Fault, Patch, leak, replaced
 
-from tidegate.core.audit import Chain, Recorder
+from tidegate.audit.chain import Action
+from tidegate.core.audit_log import Chain, Recorder
 from tidegate.core.gate import Gate, Seat
-from tidegate.core.session import Session
 from tidegate.core.sessions import Sessions
 from tidegate.core.witness import Witnesses
-from tidegate.domain.audit import Action
 from tidegate.policy import rules
-from tidegate.policy.decision import Allow
-from tidegate.policy.hooks import LEVEL_ARGUMENTS, SessionOpen, TaintRaise
+from tidegate.policy.decisions import Allow
+from tidegate.policy.events import LEVEL_ARGUMENTS, SessionOpen, TaintRaise
 from tidegate.policy.levels import Level
+from tidegate.session import Session
 from tidegate.storage.control import SessionRow
-from tidegate.storage.inmemory import InMemoryProvider
-from tidegate.storage.inmemory_control import InMemoryControlStore
-from tidegate.storage.inmemory_witness import InMemoryWitness
+from tidegate.storage.inmemory.control_store import InMemoryControlStore
+from tidegate.storage.inmemory.provider import InMemoryProvider
+from tidegate.storage.inmemory.witness import InMemoryWitness
 
 IDS = "ids, sequence numbers, versions"
 CHOICE = "a level that the model chooses (P2)"

@@ -10,16 +10,16 @@ from typing import Any
 
 from tests.yardstick.leaks import Fault, Patch, above, below, beside, everyone, holding, leak, live, replaced
 
+from tidegate.audit.chain import Event, chain
 from tidegate.core.witness import Witnesses
-from tidegate.domain.audit import Event, chain
-from tidegate.domain.record import Draft, Kind, Record
-from tidegate.domain.text import Columns
 from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.record import Draft, Kind, Record
+from tidegate.search.analysis import Columns
 from tidegate.storage.base import BudgetSpentError
 from tidegate.storage.control import SessionRow
-from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
-from tidegate.storage.inmemory_control import InMemoryControlStore
+from tidegate.storage.inmemory.control_store import InMemoryControlStore
+from tidegate.storage.inmemory.provider import InMemoryCompartment, InMemoryProvider
 
 IDS = "ids, sequence numbers, versions, created-at inherited across levels"
 LOCKS = "lock contention, busy errors"

@@ -8,16 +8,18 @@ from typing import Any
 
 from tests.yardstick.leaks import Fault, Patch, above, beside, fresh_in_every_world, holding, leak, live, replaced
 
-from tidegate.core import conversation, memory, records, search, session
-from tidegate.core.clearing import Clearing
+from tidegate import session
+from tidegate.core import conversation, memory, search
+from tidegate.core import variants as records
+from tidegate.core.conversation_purge import Clearing
 from tidegate.core.gate import Act, Answer
-from tidegate.core.records import Item
-from tidegate.core.session import SessionMemory
-from tidegate.domain import cursor as cursors
-from tidegate.domain.memory import Status
-from tidegate.domain.record import Kind
+from tidegate.core.variants import Item
 from tidegate.errors import NotFound, Refused
 from tidegate.policy.levels import Level
+from tidegate.records import cursor as cursors
+from tidegate.records.memory import Status
+from tidegate.records.record import Kind
+from tidegate.session import SessionMemory
 from tidegate.storage.base import View, WritableView
 
 IDS = "ids, sequence numbers, versions"

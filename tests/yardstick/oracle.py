@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidegate.policy.levels import Level
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import Standing
 
 DOWN: dict[Level, frozenset[str]] = {
     Level.PUBLIC: frozenset({"PUBLIC"}),

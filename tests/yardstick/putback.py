@@ -10,10 +10,10 @@ from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
 from tests.yardstick.worlds import World
 
-from tidegate.core.store import Store
 from tidegate.errors import Refused, StorageError, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage.control import SessionRow
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tidegate.agent.history import History
 from tidegate.agent.loop import Agent
+from tidegate.agent.messages import Asked, Call, Replied, Returned
 from tidegate.agent.prompt import Model, Piece, Prompt
 from tidegate.agent.toolbox import Toolbox
-from tidegate.agent.turns import Asked, Call, Replied, Returned
-from tidegate.agent.worker import Worker
-from tidegate.agent.workshop import Workshop
-from tidegate.core.session import Session
-from tidegate.core.store import Store
+from tidegate.agent.transcript import History
+from tidegate.config.home import Run, Settings
 from tidegate.gateway.gateway import Gateway
-from tidegate.home import Run, Settings
 from tidegate.policy.levels import Level
+from tidegate.session import Session
+from tidegate.store import Store
+from tidegate.worker.worker import Worker
+from tidegate.worker.worker_context import Workshop
 
 NOWHERE = Path("/no-such-home")  # neither SPINE.md nor TRIGGER.md is there
 

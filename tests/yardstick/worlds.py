@@ -13,17 +13,17 @@ from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
 from tests.yardstick.waking import Lane, wake
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
-from tidegate.domain.audit import Entry, Place
-from tidegate.domain.memory import Page
-from tidegate.domain.moment import write_time
-from tidegate.domain.rank import Statistics
-from tidegate.domain.record import Kind, Record
+from tidegate.audit.chain import Entry, Place
 from tidegate.errors import Refused, StorageError, TidegateError
 from tidegate.policy.levels import Level
+from tidegate.records.memory import Page
+from tidegate.records.record import Kind, Record
+from tidegate.records.timestamps import write_time
+from tidegate.search.ranking import Statistics
+from tidegate.session import Session
 from tidegate.storage.base import Reading
 from tidegate.storage.control import SessionRow
+from tidegate.store import Store
 from tidegate.tools import TOOLS, results
 from tidegate.tools.jobs import shown
 

@@ -16,22 +16,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.agent import compaction, history
-from tidegate.agent.asking import Asking, Bounds, Heard, Interrupted, Sleep
-from tidegate.agent.channels import Channel, Outlet, Silent, Used
-from tidegate.agent.history import History, Kept
+from tidegate.agent import summaries as compaction
+from tidegate.agent import transcript as history
+from tidegate.agent.channel import Channel, Outlet, Silent, Used
+from tidegate.agent.messages import Asked, Call, Replied, Returned, Turn
+from tidegate.agent.model_request import Asking, Bounds, Heard, Interrupted, Sleep
 from tidegate.agent.prompt import Message, Model, ModelError, Prompt
 from tidegate.agent.spine import ensure_spine
 from tidegate.agent.toolbox import Done, Toolbox
-from tidegate.agent.turns import Asked, Call, Replied, Returned, Turn
+from tidegate.agent.transcript import History, Kept
 from tidegate.core.context import CONTEXT_CHARS_MAX
 from tidegate.core.guidance import read_instructions
-from tidegate.core.session import Session
-from tidegate.domain.arguments import check_content
-from tidegate.domain.framing import json_line
-from tidegate.domain.record import Origin, least_trusted
 from tidegate.errors import Refused, TidegateError
 from tidegate.policy.levels import Level
+from tidegate.records.prompt_block import json_line
+from tidegate.records.record import Origin, least_trusted
+from tidegate.records.validation import check_content
+from tidegate.session import Session
 
 if TYPE_CHECKING:
     from tidegate.gateway.gateway import Gateway

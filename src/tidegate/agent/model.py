@@ -8,8 +8,8 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidegate.agent.messages import Asked, Call, Replied, Returned
 from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble, Unseen
-from tidegate.agent.turns import Asked, Call, Replied, Returned
 from tidegate.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from tidegate.agent.turns import Asked, Replied, Returned
+from tidegate.agent.messages import Asked, Replied, Returned
 
 Message = Asked | Replied | Returned
 

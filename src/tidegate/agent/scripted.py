@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate.agent.messages import Asked, Call, Replied, Returned
 from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble
-from tidegate.agent.turns import Asked, Call, Replied, Returned
 from tidegate.errors import InvalidArgument
 
 _SLOT = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidegate.agent.messages import Call
 from tidegate.agent.prompt import Offered
-from tidegate.agent.turns import Call
-from tidegate.core.session import Session
-from tidegate.domain.framing import framed, json_line
-from tidegate.domain.record import Origin, least_trusted
 from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError
+from tidegate.records.prompt_block import framed, json_line
+from tidegate.records.record import Origin, least_trusted
+from tidegate.session import Session
 from tidegate.tools import AGENT_TOOLS
 
 if TYPE_CHECKING:

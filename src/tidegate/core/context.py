@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from tidegate.core import records
+from tidegate.core import variants as records
 from tidegate.core.gate import Answer
-from tidegate.domain.framing import framed, json_line
-from tidegate.domain.moment import write_time
-from tidegate.domain.record import Kind, Origin, Record, least_trusted
+from tidegate.records.prompt_block import framed, json_line
+from tidegate.records.record import Kind, Origin, Record, least_trusted
+from tidegate.records.timestamps import write_time
 from tidegate.storage.base import View
 
 CONTEXT_TAGS = ("rule", "preference", "persona", "project")

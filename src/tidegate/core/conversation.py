@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tidegate.core import records
+from tidegate.core import variants as records
 from tidegate.core.gate import Act, Answer, Gate, Seat
-from tidegate.core.records import Item
-from tidegate.domain.message import is_of, key_of, number_of
-from tidegate.domain.record import Kind, Origin, Record, least_trusted
+from tidegate.core.variants import Item
 from tidegate.policy.levels import Level
+from tidegate.records.message_keys import is_of, key_of, number_of
+from tidegate.records.record import Kind, Origin, Record, least_trusted
 from tidegate.storage.base import View, WritableView
 
 _BATCH = 100

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from tidegate.domain.audit import Entry, Event
-from tidegate.domain.expiry import Expiry
-from tidegate.domain.rank import Statistics
-from tidegate.domain.record import Draft, Kind, Record
-from tidegate.domain.text import Columns
+from tidegate.audit.chain import Entry, Event
+from tidegate.records.expiry import Expiry
+from tidegate.records.record import Draft, Kind, Record
+from tidegate.search.analysis import Columns
+from tidegate.search.ranking import Statistics
 from tidegate.storage.base import BudgetSpentError, Candidate, Compartment, Reading
 
 PASSED_MAX = 500

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from tidegate.core.audit import Recorder
+from tidegate.audit.chain import Action
+from tidegate.core.audit_log import Recorder
 from tidegate.core.sessions import Sessions
-from tidegate.domain.audit import Action
-from tidegate.domain.record import Record
 from tidegate.errors import TidegateError
-from tidegate.policy.decision import Decision, Deny
-from tidegate.policy.hooks import PostToolResponse, PreToolCall
+from tidegate.policy.decisions import Decision, Deny
+from tidegate.policy.events import PostToolResponse, PreToolCall
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
+from tidegate.records.record import Record
 from tidegate.storage.base import View, Views, WritableView
 from tidegate.storage.control import SessionRow, standing_of
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.core import records
+from tidegate.core import variants as records
 from tidegate.core.gate import Act, Answer
-from tidegate.core.records import Item
-from tidegate.domain.cursor import read_cursor, write_cursor
-from tidegate.domain.excerpt import LOOK_AHEAD, AnswerSize, excerpt
-from tidegate.domain.memory import Deleted, Memory, Page, Saved
-from tidegate.domain.record import Kind, Record
+from tidegate.core.variants import Item
 from tidegate.errors import NotFound
 from tidegate.policy.levels import Level
+from tidegate.records.cursor import read_cursor, write_cursor
+from tidegate.records.excerpt import LOOK_AHEAD, AnswerSize, excerpt
+from tidegate.records.memory import Deleted, Memory, Page, Saved
+from tidegate.records.record import Kind, Record
 from tidegate.storage.base import View, WritableView
 
 

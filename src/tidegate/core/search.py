@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
-from tidegate.core import records
+from tidegate.core import variants as records
 from tidegate.core.gate import Answer
-from tidegate.domain import rank, rerank, spelling
-from tidegate.domain.excerpt import LOOK_AHEAD, AnswerSize, excerpt
-from tidegate.domain.memory import Explanation, Hit, Hits, Parts
-from tidegate.domain.rank import Scorer, Statistics
-from tidegate.domain.record import Kind, Record
-from tidegate.domain.rerank import Gain
-from tidegate.domain.text import Query, Word
+from tidegate.records.excerpt import LOOK_AHEAD, AnswerSize, excerpt
+from tidegate.records.memory import Explanation, Hit, Hits, Parts
+from tidegate.records.record import Kind, Record
+from tidegate.search import ranking as rank
+from tidegate.search import reranking as rerank
+from tidegate.search import spelling
+from tidegate.search.analysis import Query, Word
+from tidegate.search.ranking import Scorer, Statistics
+from tidegate.search.reranking import Gain
 from tidegate.storage.base import BudgetSpentError, Candidate, View
 
 

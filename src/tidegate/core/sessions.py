@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from tidegate.core.audit import Recorder
-from tidegate.core.clearing import Clearing
+from tidegate.audit.chain import Action
+from tidegate.core.audit_log import Recorder
+from tidegate.core.conversation_purge import Clearing
 from tidegate.core.witness import Witnesses
-from tidegate.domain.arguments import check_agent, check_key, check_level
-from tidegate.domain.audit import Action
-from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, Refused, StorageError
-from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import CeilingChange, Event, PreOutput, Scheduling, SessionOpen, SessionUse, TaintRaise
+from tidegate.policy.decisions import Allow, Decision, Deny
+from tidegate.policy.events import CeilingChange, Event, PreOutput, Scheduling, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import CHILD_DEPTH_MAX, UNKNOWN_SESSION, decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import Standing
+from tidegate.records.limits import Limits
+from tidegate.records.validation import check_agent, check_key, check_level
 from tidegate.storage.base import StorageProvider
 from tidegate.storage.control import ControlStore, SessionRow, standing_of
-from tidegate.storage.inmemory_control import EphemeralControlStore
+from tidegate.storage.inmemory.control_store import EphemeralControlStore
 
 REASON_CHARS_MAX = 200
 

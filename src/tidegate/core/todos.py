@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tidegate.core import records
+from tidegate.core import variants as records
 from tidegate.core.gate import Act, Answer, Gate, Seat
-from tidegate.core.records import Item
-from tidegate.domain.limits import Limits
-from tidegate.domain.memory import Saved
-from tidegate.domain.record import Kind, Origin, Record
-from tidegate.domain.todo import KEY, Todo, check_todos, read_todos, write_todos
+from tidegate.core.variants import Item
+from tidegate.records.limits import Limits
+from tidegate.records.memory import Saved
+from tidegate.records.record import Kind, Origin, Record
+from tidegate.records.todo import KEY, Todo, check_todos, read_todos, write_todos
 from tidegate.storage.base import View, WritableView
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tidegate.core.audit import Recorder
-from tidegate.domain.audit import Action
-from tidegate.policy.decision import Deny
-from tidegate.policy.hooks import TaintRaise
+from tidegate.audit.chain import Action
+from tidegate.core.audit_log import Recorder
+from tidegate.policy.decisions import Deny
+from tidegate.policy.events import TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import CHILD_DEPTH_MAX, OLDER_COPY, decide
 from tidegate.storage.base import StorageProvider

@@ -13,14 +13,14 @@ import mcp_types as types
 from mcp import ClientSession, MCPError
 from pydantic import ValidationError
 
-from tidegate.config_servers import Server
+from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway import wire
-from tidegate.gateway.aside import Aside, misplaced
+from tidegate.gateway.bounds import DEFINITION_BYTES_MAX, PAGES_MAX, TOOLS_MAX, CutOffError
+from tidegate.gateway.diagnostics import Aside, misplaced
 from tidegate.gateway.guard import Check, Guard
-from tidegate.gateway.limits import DEFINITION_BYTES_MAX, PAGES_MAX, TOOLS_MAX, CutOffError
 from tidegate.gateway.pins import Definition, Definitions
-from tidegate.gateway.results import Reply
+from tidegate.gateway.replies import Reply
 
 T = TypeVar("T")
 

@@ -20,16 +20,16 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 
-from tidegate.config_servers import Server
-from tidegate.core.session import Session
-from tidegate.core.store import Store, fresh_id
+from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
-from tidegate.gateway.limits import ARGUMENTS_BYTES_MAX, CutOffError
-from tidegate.gateway.offers import Offer, offers
+from tidegate.gateway.bounds import ARGUMENTS_BYTES_MAX, CutOffError
+from tidegate.gateway.catalog import Offer, offers
 from tidegate.gateway.pins import Definitions, Pins, verdict
-from tidegate.gateway.results import Result, no_answer, outside
+from tidegate.gateway.replies import Result, no_answer, outside
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification, Pin
+from tidegate.session import Session
+from tidegate.store import Store, fresh_id
 
 if TYPE_CHECKING:
     from tidegate.gateway.connections import Connect, Connection

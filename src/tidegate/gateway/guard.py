@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import mcp_types as types
 
 from tidegate.errors import Refused
-from tidegate.gateway.aside import Aside
-from tidegate.gateway.limits import CALL_BYTES_MAX, CALL_MESSAGES_MAX, CALL_VALUES_MAX, CutOffError
+from tidegate.gateway.bounds import CALL_BYTES_MAX, CALL_MESSAGES_MAX, CALL_VALUES_MAX, CutOffError
+from tidegate.gateway.diagnostics import Aside
 
 Check = Callable[[bool], None]
 """Raises Refused when bytes may not go out. True: for those that were settled when the call was allowed."""

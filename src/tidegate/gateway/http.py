@@ -7,8 +7,8 @@ from typing import cast
 
 import httpx2
 
-from tidegate.config_servers import Server
-from tidegate.gateway.aside import why_not_reached
+from tidegate.config.servers import Server
+from tidegate.gateway.diagnostics import why_not_reached
 from tidegate.gateway.guard import Guard
 
 _REDIRECTED = "answered with a redirect, and none is followed: the owner looks at its url in config.toml"

@@ -15,10 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate.core.files import writing
-from tidegate.domain.moment import write_time
 from tidegate.errors import StorageError, TidegateError
+from tidegate.files import writing
 from tidegate.policy.servers import Pin
+from tidegate.records.timestamps import write_time
 
 PINS_NAME = "pins.json"
 _FORMAT = 1

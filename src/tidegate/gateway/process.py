@@ -10,9 +10,9 @@ import tempfile
 from contextlib import suppress
 from typing import cast
 
-from tidegate.config_servers import Server
-from tidegate.gateway.aside import Aside, why_not_started
-from tidegate.gateway.limits import LINE_BYTES_MAX, CutOffError
+from tidegate.config.servers import Server
+from tidegate.gateway.bounds import LINE_BYTES_MAX, CutOffError
+from tidegate.gateway.diagnostics import Aside, why_not_started
 
 STOP_SECONDS = 1.0
 """How long a server may take to end after its input ended, and once more after it was told to."""

@@ -16,9 +16,9 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from tidegate.config_servers import Server
+from tidegate.config.servers import Server
+from tidegate.gateway.bounds import CALL_BYTES_MAX, CutOffError
 from tidegate.gateway.guard import Guard
-from tidegate.gateway.limits import CALL_BYTES_MAX, CutOffError
 from tidegate.gateway.process import Process
 
 Item = SessionMessage | Exception

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import (
+from tidegate.policy.decisions import Allow, Decision, Deny
+from tidegate.policy.events import (
     CeilingChange,
     Event,
     OwnerAct,
@@ -16,7 +16,7 @@ from tidegate.policy.hooks import (
     TaintRaise,
 )
 from tidegate.policy.servers import CEILING, ServerCall, ServerEvent, ServerResult, ServerSend, judge
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import Standing
 
 CHILD_DEPTH_MAX = 4
 GENERATIONS_MAX = 3

@@ -10,9 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidegate.policy.decision import Allow, Decision, Deny
+from tidegate.policy.decisions import Allow, Decision, Deny
 from tidegate.policy.levels import Level
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import Standing
 
 
 @dataclass(frozen=True, slots=True)

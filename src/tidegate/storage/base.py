@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tidegate.domain.audit import Action, Entry, Event, Place
-from tidegate.domain.rank import UNCOUNTED, Match, Statistics
-from tidegate.domain.record import Draft, Kind, Record
-from tidegate.domain.text import Columns
+from tidegate.audit.chain import Action, Entry, Event, Place
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.record import Draft, Kind, Record
+from tidegate.search.analysis import Columns
+from tidegate.search.ranking import UNCOUNTED, Match, Statistics
 from tidegate.storage.control import ControlStore
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegate.domain.excerpt import excerpt
-from tidegate.domain.moment import write_time
+from tidegate.records.excerpt import excerpt
+from tidegate.records.timestamps import write_time
 from tidegate.tools import schema
 from tidegate.tools.tool import Annotations, Arguments, Tool
 
 if TYPE_CHECKING:
-    from tidegate.core.session import Session
-    from tidegate.domain.job import Job
+    from tidegate.jobs.job import Job
+    from tidegate.session import Session
 
 _NAME = schema.text("Name", "What the job is called, such as morning-digest.")
 _SHOWN = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tidegate.domain.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
-from tidegate.domain.moment import write_time
+from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
+from tidegate.records.timestamps import write_time
 
 
 def saved(value: Saved) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.domain.arguments import check_names, require
+from tidegate.records.validation import check_names, require
 
 if TYPE_CHECKING:
-    from tidegate.core.session import Session
+    from tidegate.session import Session
 
 Schema = dict[str, Any]
 """A JSON Schema, as hosts read it."""

@@ -1,0 +1,99 @@
+"""Channels: where answers go. Each has a clearance, and nothing above it gets there (PRE_OUTPUT)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidegate.errors import Refused
+from tidegate.policy.levels import Level
+from tidegate.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A bit of the model's answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A tool call that is done. tool: a name that is known, or "unknown tool".
+
+    failed: it was refused, or gave an error. refused: the policy said no. reason: why, in our own words.
+    """
+
+    tool: str
+    failed: bool
+    refused: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """The model did not answer, and is asked again. reason: in our own words."""
+
+    reason: str
+
+
+Shown = Said | Used | Waited
+
+
+class Channel(Protocol):
+    """A terminal, a file, a chat room. clearance: the highest level that it may show; None: nothing may be shown."""
+
+    name: str
+    clearance: Level | None
+
+    def show(self, event: Shown) -> None:
+        """Show what the gate let through. Returns soon."""
+
+
+class Outlet:
+    """A channel behind the gate, for one answer. Asked at every bit: the taint may have risen since the one before."""
+
+    def __init__(self, session: Session, channel: Channel) -> None:
+        self._session = session
+        self._channel = channel
+        self._shown: list[Shown] = []
+        self._refusal: Refused | None = None
+
+    @property
+    def text(self) -> str:
+        """What was let through of the answer."""
+        return "".join(event.text for event in self._shown if isinstance(event, Said))
+
+    @property
+    def used(self) -> tuple[Used, ...]:
+        """The tool calls that were let through, in order."""
+        return tuple(event for event in self._shown if isinstance(event, Used))
+
+    def show(self, event: Shown) -> None:
+        """Show it, or hold it back and all that follows. Raises: Refused when the session has ended."""
+        if self.refusal() is None:
+            self._shown.append(event)
+            self._channel.show(event)
+
+    def refusal(self) -> Refused | None:
+        """Why nothing more may be shown here; None while it may. Raises: Refused when the session has ended (P7)."""
+        if self._refusal is None:
+            try:
+                self._session.check_output(self._channel.clearance, channel=self._channel.name)
+            except Refused as refused:
+                if refused.details.get("rule") != "P14":
+                    raise
+                self._refusal = refused
+        return self._refusal
+
+
+class Silent:
+    """A channel that shows nothing, for answers that are only kept."""
+
+    name = "silent"
+
+    def __init__(self, clearance: Level | None = Level.RESTRICTED) -> None:
+        self.clearance = clearance
+
+    def show(self, event: Shown) -> None:
+        """Nothing."""

@@ -1,0 +1,98 @@
+"""What is said in a conversation, as values, and as the text in which each is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tidegate.errors import StorageError
+from tidegate.records.fields import check_types
+from tidegate.records.jsonl import read_value
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user said."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call. arguments: exactly what the model sent, be it JSON or not."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """What the model answered.
+
+    native: the whole response as its provider wants it back, where text and calls are not all of it; else "".
+    cut: why it ended early, in our own words; "" when it did not.
+    """
+
+    text: str
+    calls: tuple[Call, ...] = ()
+    native: str = ""
+    cut: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a tool call gave. call: its id. failed: there was an error, or no result."""
+
+    call: str
+    name: str
+    text: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """A summary that stands for all messages up to number `upto`, in whoever's view it is."""
+
+    text: str
+    upto: int
+
+
+Turn = Asked | Replied | Returned | Summed
+
+_KINDS: dict[str, type[Turn]] = {"asked": Asked, "replied": Replied, "returned": Returned, "summed": Summed}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def write(turn: Turn) -> str:
+    """A turn as it is stored: one JSON object, of ASCII alone, whatever a model made up."""
+    return json.dumps({"kind": _NAMES[type(turn)], **asdict(turn)})
+
+
+def read(text: str) -> Turn:
+    """The turn that was stored. Raises: StorageError for what is none."""
+    try:
+        fields: dict[str, Any] = read_value(text)
+        kind = _KINDS[fields.pop("kind")]
+        calls = [fields.pop("calls")] if kind is Replied else []
+        check_types(fields, kind)
+        for each in calls:
+            fields["calls"] = tuple(_call(call) for call in each)
+        make: Callable[..., Turn] = kind
+        return make(**fields)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise StorageError("a message of this conversation cannot be read; run `tidegate doctor`") from None
+
+
+def _call(fields: dict[str, Any]) -> Call:
+    check_types(fields, Call)
+    return Call(**fields)
+
+
+def size(turn: Turn) -> int:
+    """How many characters of a prompt a turn takes, about."""
+    if isinstance(turn, Replied):
+        return len(turn.text) + len(turn.native) + sum(len(call.name) + len(call.arguments) for call in turn.calls)
+    return len(turn.text)

@@ -1,0 +1,104 @@
+"""The history of one conversation: what was said, as it is stored, and as much of it as a model is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tidegate.agent import messages as turns
+from tidegate.agent.messages import Asked, Replied, Returned, Summed, Turn
+from tidegate.agent.prompt import Message
+from tidegate.records.prompt_block import framed, json_line
+from tidegate.records.record import Origin
+from tidegate.session import Session
+
+CUT_CHARS = 400
+"""What stays of a tool's result that no longer fits."""
+
+_INTERRUPTED = '{"error": {"message": "interrupted: no result; whether the call was carried out is not known"}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A turn in its place. number: from 1, of its message. origin: where it came from, as the host said."""
+
+    number: int
+    turn: Turn
+    origin: Origin
+
+
+class History:
+    """The turns of a session's conversation. A named session's are stored; an ephemeral one's end with the process."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._unstored: list[Kept] | None = None if session.name is not None else []
+
+    def read(self) -> list[Kept]:
+        """All turns since the last summary, which comes first. Raises: Refused, StorageError."""
+        if self._unstored is not None:
+            return since_summary(self._unstored)
+        stored = self._session.conversation.read()
+        return since_summary([Kept(each.number, turns.read(each.content), each.origin) for each in stored])
+
+    def add(self, turn: Turn, origin: Origin) -> None:
+        """Store a turn after all others, at the session's live taint. Raises: Refused, StorageError."""
+        if self._unstored is not None:
+            self._unstored.append(Kept(len(self._unstored) + 1, turn, origin))
+        else:
+            self._session.conversation.append([turns.write(turn)], origin=origin)
+
+
+def since_summary(kept: Sequence[Kept]) -> list[Kept]:
+    """The last summary, and what it does not stand for. Whatever was said while it was being written, stays."""
+    summaries = [each for each in kept if isinstance(each.turn, Summed)]
+    if not summaries:
+        return list(kept)
+    last = summaries[-1]
+    upto = last.turn.upto if isinstance(last.turn, Summed) else 0
+    return [last, *(each for each in kept if each.number > upto and not isinstance(each.turn, Summed))]
+
+
+def messages(kept: Sequence[Kept], ids: Callable[[], str]) -> tuple[Message, ...]:
+    """What a model is told: each call with its result, and a summary as data in the user's role (P18)."""
+    return tuple(_paired([_told(each.turn, ids) for each in kept]))
+
+
+def fitting(told: Sequence[Message], chars_max: int, ids: Callable[[], str]) -> tuple[Message, ...]:
+    """The same in at most so many characters, as far as it can be had by cutting tools' results, the oldest first.
+
+    P18: a mark that ended a result may be cut off, so what is left of it stands between marks of its own.
+    """
+    excess = sum(map(turns.size, told)) - chars_max
+    cut = list[Message]()
+    for message in told:
+        if excess > 0 and isinstance(message, Returned) and len(message.text) > 4 * CUT_CHARS:
+            start = shortened(message.text)
+            text = framed("The start of a result that is too long to be told again", "cut", [start], ids())
+            excess -= len(message.text) - len(text)
+            message = replace(message, text=text)
+        cut.append(message)
+    return tuple(cut)
+
+
+def shortened(text: str, chars: int = CUT_CHARS) -> str:
+    """The start of a text, as data that says what it is the start of."""
+    return text if len(text) <= chars else json_line({"cut": f"the first {chars} of {len(text)}", "text": text[:chars]})
+
+
+def _told(turn: Turn, ids: Callable[[], str]) -> Message:
+    if isinstance(turn, Summed):
+        line = json_line({"summary": turn.text})
+        return Asked(framed("A summary of what was said before in this conversation", "summary", [line], ids()))
+    return turn
+
+
+def _paired(told: Sequence[Message]) -> Iterator[Message]:
+    """Every call with exactly one result, right after it; a kill in between leaves none, two processes others."""
+    results = {each.call: each for each in told if isinstance(each, Returned)}
+    for message in told:
+        if isinstance(message, Returned):
+            continue
+        yield message
+        for call in message.calls if isinstance(message, Replied) else ():
+            yield results.get(call.id) or Returned(call.id, call.name, _INTERRUPTED, failed=True)

@@ -1,0 +1,154 @@
+"""The command line: the root command, and what every command's end has in common."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from tidegate.cli import output
+from tidegate.cli.common import LazyGroup, Place
+from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError, TidegateError
+
+_EXIT_CODES: dict[type[TidegateError], int] = {
+    InvalidArgument: 2,
+    LimitExceeded: 2,
+    NotFound: 1,
+    Refused: 1,
+    StorageError: 3,
+}
+_INTERRUPTED = 130  # as shells report it
+
+
+# In the order in which `tidegate --help` lists them. It loads none of their modules.
+PLACES = {
+    "save": Place("memory:save", "Remember something under a key."),
+    "get": Place("memory:get", "Show one memory, whole."),
+    "search": Place("memory:search", "Find memories, best match first."),
+    "list": Place("memory:list_", "Go through the memories, page by page."),
+    "delete": Place("memory:delete", "Forget one memory."),
+    "session": Place("session:session", "Make, raise and end sessions."),
+    "history": Place("owner:history", "Show every version of a memory."),
+    "restore": Place("owner:restore", "Save an earlier version again."),
+    "relabel": Place("owner:relabel", "Copy a memory to another level."),
+    "purge": Place("owner:purge", "Really remove what was deleted or replaced."),
+    "export": Place("transfer:export", "Write the memories of a level to a file."),
+    "import": Place("transfer:import_", "Take memories in from a file, all at one level."),
+    "backup": Place("transfer:backup", "Write everything of an agent to one file."),
+    "restore-backup": Place("transfer:restore_backup", "Restore a backup into an agent that is empty."),
+    "audit": Place("audit:audit", "Show, verify and anchor the audit chains."),
+    "agent": Place("owner:agent", "List agents, or erase one."),
+    "reindex": Place("owner:reindex", "Make the search index anew."),
+    "doctor": Place("doctor:doctor", "Look for what can be wrong with the home."),
+    "tools": Place("tools:tools", "List, check and trust the tools of foreign servers."),
+    "chat": Place("chat:chat", "Talk with the agent, which remembers."),
+    "todo": Place("todo:todo", "Show the agent's to-do list."),
+    "run": Place("run:run", "Wake the agents: their jobs and their triggers."),
+    "cron": Place("cron:cron", "Schedule jobs, and see what became of them."),
+    "mcp": Place("servers:mcp", "Serve the memory tools to an MCP client."),
+    "demo": Place("servers:demo", "Show what this is, with a real server and client."),
+}
+
+_OTHER_WORDS = {
+    "add": "save",
+    "set": "save",
+    "show": "get",
+    "find": "search",
+    "ls": "list",
+    "rm": "delete",
+    "remove": "delete",
+    "forget": "delete",
+    "undelete": "restore",
+    "verify": "audit verify",
+}
+
+
+@click.group(
+    name="tidegate",
+    cls=LazyGroup,
+    places=PLACES,
+    other_words=_OTHER_WORDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="tidegate", message="tidegate %(version)s")
+def root() -> None:
+    """Persistent memory for AI agents that cannot leak downward.
+
+    Without --session a command acts in a session of its own, at exactly --level, about which nothing is stored.
+    The common options go before or after the command.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code: 0, 1 (not found, refused, found wrong), 2 (bad argument, limit), 3 (storage)."""
+    output.speak_utf8()
+    words = _words() if arguments is None else list(arguments)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads on: what was done is done
+        _discard_output()
+        return 1
+    except OSError:
+        _discard_output()
+        output.note("tidegate: standard input cannot be read, or standard output not written")
+        return 3
+    return code
+
+
+def _run(words: list[str]) -> int:
+    try:
+        return root.main(words, prog_name="tidegate", standalone_mode=False) or 0
+    except (click.Abort, KeyboardInterrupt):
+        return _INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as usage:
+        sys.stderr.write(usage.format_message() + "\n")
+        return 2
+    except click.UsageError as usage:
+        return _fail(_misuse(usage), words)
+    except TidegateError as error:
+        return _fail(error, words)
+    except OSError:
+        raise
+    except Exception as error:  # a traceback would show content and paths (P12)
+        if os.environ.get("TIDEGATE_DEBUG"):
+            raise
+        return _fail(StorageError(f"unexpected failure ({type(error).__name__}): TIDEGATE_DEBUG=1 shows where"), words)
+
+
+def _misuse(usage: click.UsageError) -> InvalidArgument:
+    """The parser's complaint as an error like any other, with where to read on."""
+    path = usage.ctx.command_path if usage.ctx else "tidegate"
+    named = {"argument": usage.param.name} if isinstance(usage, click.BadParameter) and usage.param else {}
+    said = " ".join(usage.format_message().split())  # what there is to choose from comes one a line
+    return InvalidArgument(f"{said.rstrip('.')} (see: {path} --help)", **named)
+
+
+def _fail(error: TidegateError, words: Sequence[str]) -> int:
+    """Show the error, and give its exit code. The line may not have been understood, so --json is looked for in it."""
+    before_dashes = words[: words.index("--")] if "--" in words else words
+    if "--json" in before_dashes:
+        output.write(output.to_json({"error": error.to_dict()}))
+    else:
+        output.note(f"tidegate: {error.message}{_elsewhere(error)}")
+    return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
+
+
+def _elsewhere(error: TidegateError) -> str:
+    """Where there is a variant that the command did not act on: one that its session sees."""
+    level = error.details.get("visible_at")
+    return "" if level is None else f"{output.elsewhere(error)}, and --level {level} acts there"
+
+
+def _words() -> list[str]:
+    """The command line as UTF-8, whatever the locale says it is."""
+    return [os.fsencode(word).decode("utf-8", "surrogateescape") for word in sys.argv[1:]]
+
+
+def _discard_output() -> None:
+    """Let the interpreter's own flush at exit go nowhere, instead of failing again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

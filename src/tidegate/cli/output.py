@@ -1,0 +1,136 @@
+"""What the terminal gets: JSON that is exact, or lines that stored text can neither break, hide nor forge."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidegate.records import invisible_text as unseen
+from tidegate.records.jsonl import escaped
+
+if TYPE_CHECKING:
+    from tidegate.errors import TidegateError
+    from tidegate.records.memory import Explanation
+
+_ESCAPED = "backslashreplace"
+_PLAIN = re.compile(r"[\w.:/+-]+")
+
+
+def escape(text: str) -> str:
+    """The text on one line: whatever a terminal would obey, or not show, stands as an escape."""
+    return unseen.escape(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def escape_lines(text: str, *, indent: str) -> str:
+    """The text with its line ends and tabs, each line escaped and indented, so that none can pass for ours."""
+    return indent + unseen.escape(text.replace("\r\n", "\n")).replace("\n", f"\n{indent}")
+
+
+def to_json(value: object) -> str:
+    """One line of JSON: exact when parsed, and without a raw control character on the terminal."""
+    return escaped(json.dumps(value, ensure_ascii=False))
+
+
+def write(text: str) -> None:
+    """A line of results, on standard output: one line, whatever was stored in it, and nothing that a terminal obeys."""
+    sys.stdout.write(unseen.escape(text.replace("\n", "\\n")) + "\n")
+
+
+REMAINS = (
+    "not complete: others were reading, or the disk is full, and some of it may still be in a file; "
+    "`tidegate purge` removes it"
+)
+"""What there is to say when something was removed, and a reader was in the way."""
+
+
+def note(text: str) -> None:
+    """A line for the reader that is no result, on standard error."""
+    sys.stderr.write(escape(text) + "\n")
+
+
+def speak_utf8() -> None:
+    """UTF-8 on all three streams whatever the locale, and line ends as they are written. A closed one is empty."""
+    for name, mode, errors in (("stdin", "r", "strict"), ("stdout", "w", _ESCAPED), ("stderr", "w", _ESCAPED)):
+        if getattr(sys, name) is None:
+            # Its descriptor must be taken: the next file opened would be written to as if it were the stream.
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+        # A host may have put another kind of stream in its place; then it has chosen the encoding.
+        reconfigure = getattr(getattr(sys, name), "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors=errors, newline="\n")
+
+
+def saved(result: Mapping[str, Any]) -> Iterator[str]:
+    """A save, in a sentence."""
+    where = f"{result['classification']}, version {result['version']}"
+    yield f"saved {escape(result['key'])} at {where}: {result['status']}"
+
+
+def found(result: Mapping[str, Any]) -> Iterator[str]:
+    """A memory: a line about it, then its content, indented."""
+    yield _heading(result)
+    yield f"  version {result['version']}, from {result['origin']}, created {result['created_at']}"
+    if newer := result.get("newer_below"):
+        yield f"  note: a {newer} memory under this key was saved later"
+    if result["tags"]:
+        yield f"  tags: {tags_line(result['tags'])}"
+    yield ""
+    yield from escape_lines(result["content"], indent="  ").split("\n")
+
+
+def short(result: Mapping[str, Any]) -> Iterator[str]:
+    """A memory of a list or a search: a line about it, its tags, and the content on one line."""
+    yield _heading(result)
+    if result["tags"]:
+        yield f"  tags: {tags_line(result['tags'])}"
+    yield f"  {escape(result['content'])}{' …' if result.get('truncated') else ''}"
+
+
+def explained(explanation: Explanation) -> Iterator[str]:
+    """The terms of a search, and each hit with its score by parts."""
+    for word, terms in explanation.words.items():
+        yield f"{escape(word)}: {escape(' '.join(terms))}"
+    yield f"looked up: {escape(' '.join(explanation.looked_up)) or 'nothing'}"
+    if explanation.common:
+        common = ", ".join(" ".join(terms) for terms in explanation.common)
+        yield f"too common to look up, sought in the newest memories: {escape(common)}"
+    for hit, parts in zip(explanation.found.hits, explanation.parts, strict=True):
+        yield f"{escape(hit.key)} [{hit.classification}] {parts.score}"
+        yield f"    bm25 {parts.bm25} + common {parts.common} + parts {parts.parts} + company {parts.company}"
+
+
+def deleted(result: Mapping[str, Any]) -> Iterator[str]:
+    """A delete, in a sentence."""
+    shows = f"; the {result['still_visible']} memory shows again" if "still_visible" in result else ""
+    yield f"deleted {escape(result['key'])} at {result['classification']}{shows}"
+
+
+def counted(number: int, one: str, more: str = "") -> str:
+    """So many of something, in words; more: its plural, where that is not formed by an s."""
+    return f"{number} {one if number == 1 else more or f'{one}s'}"
+
+
+def elsewhere(error: TidegateError) -> str:
+    """Where the variant is that the session sees and did not act on; nothing where there is none."""
+    level = error.details.get("visible_at")
+    return "" if level is None else f"; there is one at {level}"
+
+
+def tags_line(tags: Iterable[str]) -> str:
+    """Tags on one line, each unmistakably one."""
+    return ", ".join(map(word, tags))
+
+
+def word(text: str) -> str:
+    """A tag or a name as it is, or as JSON where it could be taken for more than one word."""
+    return text if _PLAIN.fullmatch(text) and escape(text) == text else to_json(text)
+
+
+def _heading(result: Mapping[str, Any]) -> str:
+    # The key comes last, where nothing after it could be forged.
+    score = f"  {result['score']:.6f}" if "score" in result else ""
+    return f"{result['classification']:<12}  {result['updated_at']}{score}  {escape(result['key'])}"

@@ -1,0 +1,285 @@
+"""History, purge, agents and the index: the owner's acts. A model has no tool for any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli import output
+from tidegate.cli.common import (
+    AT_ALL_LEVELS,
+    FOR_NO_AGENT,
+    INCOMPLETE,
+    LEVEL,
+    Command,
+    Group,
+    agreed,
+    open_at_level,
+    open_store,
+    options,
+    remark,
+    show,
+)
+from tidegate.policy.levels import Level
+from tidegate.records.timestamps import write_time
+
+if TYPE_CHECKING:
+    from tidegate.owner.owner import Erased, Owner
+    from tidegate.records.version import Purged, Relabelled, Restored, Version
+    from tidegate.store import Store
+
+_KEY = "The memory's name, exactly."
+_DRY_RUN = "Only show what would be done."
+_YES = "Do not ask. Needed where there is no terminal."
+
+
+@click.command(
+    cls=Command,
+    common=AT_ALL_LEVELS,
+    examples=("tidegate history user-name", "tidegate history user-name --level PUBLIC --json"),
+)
+@click.argument("key", help=_KEY)
+def history(key: str) -> int:
+    """Show every version of a memory at every level (or at --level), newest first, deleted ones too.
+
+    JSON: one object a line. Exit code 1 when none is kept.
+    """
+    with open_owner() as owner:
+        versions = owner.history(key, options().level)
+    for version in versions:
+        show(_version(version), _version_lines(version))
+    if not versions:
+        remark("no version is kept under that key")
+    return 0 if versions else 1
+
+
+@click.command(
+    cls=Command, examples=("tidegate restore user-name", "tidegate restore plan --version 2 --level INTERNAL")
+)
+@click.argument("key", help=_KEY)
+@click.option("--version", type=int, metavar="N", help="Which version. [default: the deleted one, else the one before]")
+def restore(key: str, version: int | None) -> None:
+    """Save an earlier version again, as a new one at the same level: --level, or the session's.
+
+    It keeps its origin. A deleted memory lives again.
+    """
+    with open_at_level() as (store, level, session):
+        done = _owner(store).restore(key, level, version=version, session=session)
+    show(_restored(done), [f"restored {_named(done.key, done.classification)} from version {done.restored_version}"])
+
+
+@click.command(
+    cls=Command,
+    common={"session": None, "level": "Which variant. [default: the highest]"},
+    examples=(
+        "tidegate relabel plan --to RESTRICTED",
+        "tidegate relabel plan --to PUBLIC --dry-run",
+        "tidegate relabel plan --level INTERNAL --to PUBLIC --yes",
+    ),
+)
+@click.argument("key", help=_KEY)
+@click.option("--to", "target", type=LEVEL, metavar="LEVEL", required=True, help="The level of the copy.")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--yes", is_flag=True, help=_YES)
+def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
+    """Copy a memory to another level: the highest variant, or the one at --level. The original stays.
+
+    Downward it asks first, since what was shown to lower sessions cannot be taken back.
+    """
+    with open_owner() as owner:
+        plan = owner.relabel(key, target, options().level, dry_run=True)
+        if dry_run:
+            _show_relabelled(plan, dry_run=True)
+            return 0
+        question = f"Show {output.escape(plan.key)}, which is {plan.copied_from}, to {target} sessions?"
+        if plan.lowers and not yes and not _agreed(question):
+            return 1
+        _show_relabelled(owner.relabel(key, target, plan.copied_from), dry_run=False)
+    return 0
+
+
+@click.command(
+    cls=Command,
+    common=AT_ALL_LEVELS,
+    examples=(
+        "tidegate purge --older-than 90d --dry-run",
+        "tidegate purge --older-than 12h --level PUBLIC --yes",
+        "tidegate purge --older-than 0 --yes",
+    ),
+)
+@click.option("--older-than", "age", metavar="AGE", required=True, help="90d, 12h, 30m, 2w; 0 for whatever there is.")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--yes", is_flag=True, help=_YES)
+def purge(age: str, dry_run: bool, yes: bool) -> int:
+    """Really remove deleted memories and superseded versions, over all levels unless --level.
+
+    With them go conversations that nobody can go on with: of sessions that have ended, or that were never stored.
+    A memory's age counts from its deletion, a version's from when the next one was last saved. No file holds them
+    afterwards; the audit entries stay, and still verify. Where others were reading, something may be left in a file:
+    then it says so, the exit code is 3, and it can be run again. It takes about the size of a level in memory.
+    """
+    from tidegate.records.durations import read_age
+
+    older_than = read_age(age, "older-than")
+    with open_owner() as owner:
+        if not dry_run and not yes:
+            count = sum(done.versions for done in owner.purge(older_than, options().level, dry_run=True))
+            if not _agreed(f"Remove {output.counted(count, 'version')} for ever?"):
+                return 1
+        purged = owner.purge(older_than, options().level, dry_run=dry_run, progress=output.note)
+    for done in purged:
+        show(_purged(done, dry_run=dry_run), _purged_lines(done, dry_run=dry_run))
+    return 0 if all(done.complete for done in purged) else INCOMPLETE
+
+
+@click.command(cls=Command, common=AT_ALL_LEVELS, examples=("tidegate reindex", "tidegate reindex --level PUBLIC"))
+def reindex() -> None:
+    """Make the search index anew, at every level or at --level, while servers run.
+
+    Until it is done, searches say that they are not complete. Interrupted, the next command goes on.
+    """
+    with open_owner() as owner:
+        count = owner.reindex(options().level, progress=output.note)
+    show({"reindexed": count}, [f"indexed {output.counted(count, 'memory', 'memories')}"])
+
+
+@click.group(cls=Group, common=FOR_NO_AGENT)
+def agent() -> None:
+    """List agents, or erase one: the owner's acts."""
+
+
+@agent.command(name="list", common=FOR_NO_AGENT, examples=("tidegate agent list", "tidegate agent list --json"))
+def list_() -> None:
+    """Show the agents that something was ever saved for. JSON: one object a line."""
+    with open_store() as store:
+        agents = store.agents()
+    for name in agents:
+        show({"agent": name}, [name])
+    if not agents:
+        remark("no agents")
+
+
+@agent.command(
+    common=FOR_NO_AGENT,
+    examples=("tidegate agent erase assistant --dry-run", "tidegate agent erase assistant --yes"),
+)
+@click.argument("name", metavar="AGENT", help="Whose memory.")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--yes", is_flag=True, help=_YES)
+def erase(name: str, dry_run: bool, yes: bool) -> int:
+    """Remove all that was saved for AGENT, at every level, audit chains included, and end its sessions.
+
+    Nothing is left to enter that in: it prints where the chains ended, to be kept as the record. SPINE.md and
+    TRIGGER.md stay, and so do the ended sessions' names, so that none is used again.
+    """
+    with open_store() as store:
+        plan = store.owner(name).erase(dry_run=True)
+        if not dry_run and not yes and not _agreed(f"Erase {name}, at every level, for ever?"):
+            return 1
+        erased = plan if dry_run else store.owner(name).erase()
+    _show_erased(erased, dry_run=dry_run)
+    return 0
+
+
+@contextmanager
+def open_owner() -> Iterator[Owner]:
+    """The owner of the agent that was named."""
+    with open_store() as store:
+        yield _owner(store)
+
+
+def _agreed(question: str) -> bool:
+    """Whether the owner says yes; if not, they are told that nothing was changed."""
+    yes = agreed(question, unasked="this cannot be undone; without a terminal it needs --yes")
+    if not yes:
+        remark("nothing was changed")
+    return yes
+
+
+def _owner(store: Store) -> Owner:
+    return store.owner(options().agent)
+
+
+def _named(key: str, level: Level) -> str:
+    return f"{output.escape(key)} at {level}"
+
+
+def _version(version: Version) -> dict[str, Any]:
+    return {
+        "key": version.key,
+        "classification": str(version.classification),
+        "version": version.version,
+        "state": str(version.state),
+        "content": version.content,
+        "tags": list(version.tags),
+        "origin": str(version.origin),
+        "created_at": write_time(version.created_at),
+        "updated_at": write_time(version.updated_at),
+        "deleted_at": None if version.deleted_at is None else write_time(version.deleted_at),
+    }
+
+
+def _version_lines(version: Version) -> Iterator[str]:
+    when = write_time(version.updated_at)
+    yield f"{version.classification!s:<12}  version {version.version}  {version.state:<10}  {when}  {version.origin}"
+    if version.deleted_at is not None:
+        yield f"  {'expired' if version.state == 'expired' else 'deleted'} at {write_time(version.deleted_at)}"
+    if version.tags:
+        yield f"  tags: {output.tags_line(version.tags)}"
+    yield from output.escape_lines(version.content, indent="  ").split("\n")
+
+
+def _restored(done: Restored) -> dict[str, Any]:
+    return {
+        "restored": True,
+        "key": done.key,
+        "classification": str(done.classification),
+        "version": done.version,
+        "status": str(done.status),
+        "restored_version": done.restored_version,
+    }
+
+
+def _show_relabelled(done: Relabelled, *, dry_run: bool) -> None:
+    result: dict[str, Any] = {"dry_run": True} if dry_run else {"relabelled": True}
+    result |= {"key": done.key, "copied_from": str(done.copied_from), "classification": str(done.classification)}
+    if not dry_run:
+        result |= {"version": done.version, "status": str(done.status)}
+    verb = "would copy" if dry_run else "copied"
+    show(result, [f"{verb} {_named(done.key, done.copied_from)} to {done.classification}; the original stays"])
+
+
+def _purged(done: Purged, *, dry_run: bool) -> dict[str, Any]:
+    result = {
+        "classification": str(done.classification),
+        "memories": done.memories,
+        "versions": done.versions,
+        "complete": done.complete,
+    }
+    return {"dry_run": True, **result} if dry_run else result
+
+
+def _purged_lines(done: Purged, *, dry_run: bool) -> Iterator[str]:
+    verb = "would remove" if dry_run else "removed"
+    whole = f"among them {output.counted(done.memories, 'whole memory', 'whole memories')}"
+    yield f"{done.classification!s:<12}  {verb} {output.counted(done.versions, 'version')}, {whole}"
+    if not done.complete:
+        yield "  not complete: others were reading, or the disk is full; some may still be in a file; run it again"
+
+
+def _show_erased(done: Erased, *, dry_run: bool) -> None:
+    result: dict[str, Any] = {
+        **({"dry_run": True} if dry_run else {"erased": True}),
+        "agent": done.agent,
+        "levels": [str(level) for level in done.levels],
+        "sessions_ended": done.sessions,
+        "heads": [head.to_dict() for head in done.heads],
+    }
+    verb = "would erase" if dry_run else "erased"
+    levels, sessions = output.counted(len(done.levels), "level"), output.counted(done.sessions, "living session")
+    lines = [f"{verb} {done.agent}: {levels}, {sessions}"]
+    heads = [f"  {head.level!s:<12}  chain ended at {head.sequence}: {head.hash}" for head in done.heads]
+    show(result, lines + heads)

@@ -1,0 +1,149 @@
+"""Upkeep: what a store does by itself at the start of a call, in the compartment of that call alone (P2).
+
+It makes the index anew after an upgrade changed the text analysis, and it puts away what has expired. Both in
+bounded steps, so that no call waits for all of it; each step is whole, so that a kill in between costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime, timedelta
+
+from tidegate.audit.chain import OWNER, Action, Event, version_event
+from tidegate.core.expiry import Fading, FadingCompartment
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level
+from tidegate.records.expiry import Expiry
+from tidegate.records.record import Record
+from tidegate.search.analysis import analyse
+from tidegate.storage.base import Archive, Reading, StorageProvider, View, Views, WritableView
+
+INDEX_STEP = 1_000
+"""Memories indexed in one step: some tenths of a second."""
+
+SWEEP_STEP = 200
+"""Expired memories put away in one step."""
+
+SWEEP_INTERVAL = timedelta(minutes=1)
+"""How often a process looks for expired memories to put away. What has expired is hidden at once all the same."""
+
+KNOWN_MAX = 4_096
+"""Of how many compartments a process knows that their index is whole: some megabytes."""
+
+
+class Upkeep(Views):
+    """The views that the gate hands out: kept up, and without what has expired."""
+
+    def __init__(self, provider: StorageProvider, expiry: Expiry, clock: Callable[[], datetime]) -> None:
+        self._provider = provider
+        self._expiry = expiry
+        self._clock = clock
+        self._indexed: dict[tuple[str, Level], str | None] = {}
+        self._swept: dict[tuple[str, Level], datetime] = {}
+
+    def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
+        with suppress(StorageError):  # a home that cannot be written is read all the same; searches say what is lacking
+            self._tend_index(agent, taint)
+        return self._faded_view(agent, taint) if self._expiry else self._provider.view(agent, taint)
+
+    @contextmanager
+    def _faded_view(self, agent: str, taint: Level) -> Iterator[View]:
+        with self._provider.view(agent, taint) as view:
+            yield View(self._faded(view.visible))
+
+    @contextmanager
+    def writable_view(self, agent: str, taint: Level) -> Iterator[WritableView]:
+        self._tend_index(agent, taint)
+        if self._expiry:
+            self._sweep(agent, taint)
+        with self._provider.writable_view(agent, taint) as view:
+            if not self._expiry:
+                yield view
+            else:
+                own = FadingCompartment(view.own, self._expiry, self._clock())
+                yield WritableView((own, *self._faded(view.visible[1:])), own)
+
+    def _faded(self, visible: tuple[Reading, ...]) -> tuple[Reading, ...]:
+        now = self._clock()
+        return tuple(Fading(each, self._expiry, now) for each in visible)
+
+    def _tend_index(self, agent: str, taint: Level) -> None:
+        """One step towards a whole index, if it is not; looked at once, and then until it is whole."""
+        after = self._indexed.get((agent, taint), "")
+        if after is None:
+            return
+        with self._provider.view(agent, taint) as view:
+            whole = view.visible[0].index_whole()
+        following = None
+        if not whole:
+            with self._provider.archive(agent, taint) as archive:
+                following = index_step(archive, after)
+        if len(self._indexed) >= KNOWN_MAX:
+            self._indexed.clear()  # to be looked at again: anybody may ask for agents that there are not
+        self._indexed[agent, taint] = following
+
+    def _sweep(self, agent: str, taint: Level) -> None:
+        now = self._clock()
+        if self._swept.get((agent, taint), now) > now or not self._provider.has(agent):
+            return
+        with self._provider.archive(agent, taint) as archive:
+            if not sweep(archive, self._expiry, now):
+                self._swept[agent, taint] = now + SWEEP_INTERVAL
+
+
+def index_step(archive: Archive, after: str = "") -> str | None:
+    """Index some memories that the index lacks, by key; the key to go on after, or None once the index is whole.
+
+    An index of another analysis is begun anew.
+    """
+    if not archive.index_started():
+        with archive.transaction():
+            if not archive.index_started():  # another process may have been first
+                archive.clear_index()
+    lacking = archive.unindexed(after=after, limit=INDEX_STEP)
+    analysed = [(record, analyse(record.key, record.tags, record.content)) for record in lacking]
+    with archive.transaction():
+        for record, columns in analysed:
+            archive.index(record, columns)
+        if len(lacking) == INDEX_STEP:
+            return lacking[-1].key
+        if archive.unindexed(after="", limit=1):  # begun anew meanwhile
+            return ""
+        archive.settle_index()
+    return None
+
+
+def rebuild_index(archive: Archive, now: datetime, progress: Callable[[str], object]) -> int:
+    """Make the index anew, in steps, as an act of the owner; how many memories. Interrupted, the next one goes on."""
+    with archive.transaction():
+        archive.clear_index()
+    after = index_step(archive)
+    while after is not None:
+        progress(f"{archive.level}: {archive.statistics().documents} memories indexed")
+        after = index_step(archive, after)
+    documents = archive.statistics().documents
+    with archive.transaction():
+        archive.append(Event(now, OWNER, Action.REINDEX, f"{documents} memories"))
+    return documents
+
+
+def sweep(archive: Archive, expiry: Expiry, now: datetime) -> int:
+    """Put away some expired memories, as if deleted when they expired, each with its entry; how many."""
+    with archive.transaction():
+        expired = _expired(archive, expiry, now)
+        for record, expired_at in expired:
+            archive.bury(record.kind, record.key, expired_at)
+            archive.append(version_event(archive.place, now, OWNER, Action.EXPIRE, record))
+    return len(expired)
+
+
+def _expired(archive: Archive, expiry: Expiry, now: datetime) -> list[tuple[Record, datetime]]:
+    """By each rule the longest unsaved, so that whatever else a rule lets expire does so later."""
+    found: dict[str, tuple[Record, datetime]] = {}
+    for tag in (*expiry.tags, *([None] if archive.level in expiry.levels else [])):
+        for record in archive.oldest(tag=tag, limit=SWEEP_STEP):
+            expires_at = expiry.expires_at(record)
+            if expires_at is not None and expires_at <= now:
+                found[record.key] = (record, expires_at)
+    return list(found.values())

@@ -1,0 +1,16 @@
+"""Real removal: of a version that is dead, with the entry that says so (P9)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tidegate.audit.chain import Action, version_event
+from tidegate.storage.base import Archive, VersionId
+
+
+def remove(archive: Archive, at: datetime, session: str, version: VersionId) -> bool:
+    """Remove it, inside a transaction; whether it was there."""
+    removed = archive.remove(version)
+    if removed is not None:
+        archive.append(version_event(archive.place, at, session, Action.PURGE, removed))
+    return removed is not None

@@ -1,0 +1,62 @@
+"""What to do about something that waits for its time: wait on, start, or put it down as missed. Pure.
+
+A machine may have slept, been off, or had its clock set: whatever lies between, at most one run is caught up, and no
+due time is ever run twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from tidegate.jobs.schedule import Schedule, dues
+
+MISSED_MAX = 1_000
+"""Up to how many missed times are counted."""
+
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """start: it runs now, for its time `due_at`. missed: how many times before that passed without a run.
+
+    due_at: otherwise, when it is due; None: never again.
+    """
+
+    start: bool
+    due_at: datetime | None
+    missed: int = 0
+
+
+def judge(
+    schedule: Schedule, due_at: datetime, now: datetime, *, grace: timedelta, done: Collection[datetime]
+) -> Verdict:
+    """What is to be done now about a run that waits until `due_at`.
+
+    grace: how late a run may start. done: due times that have had their run.
+    """
+    if now < due_at:
+        return Verdict(False, _not_later(schedule, due_at, now, done))
+    begin = due_at - _INSTANT
+    missed = sum(due not in done for due in islice(dues(schedule, begin, now), MISSED_MAX))
+    within = [due for due in dues(schedule, max(begin, now - grace - _INSTANT), now) if due not in done]
+    if within:
+        return Verdict(True, within[-1], max(missed - 1, 0))
+    return Verdict(False, following(schedule, now, done), max(missed, 1))
+
+
+def following(schedule: Schedule, now: datetime, done: Collection[datetime]) -> datetime | None:
+    """The first time after now that has not had its run: a clock that is set back brings back none of them."""
+    due = schedule.next_after(now)
+    while due is not None and due in done:
+        due = schedule.next_after(due)
+    return due
+
+
+def _not_later(schedule: Schedule, due_at: datetime, now: datetime, done: Collection[datetime]) -> datetime:
+    """When a clock that was ahead has set a time too far away, the one that is right by the clock of now."""
+    due = following(schedule, now, done)
+    return due_at if due is None else min(due_at, due)

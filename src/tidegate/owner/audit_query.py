@@ -1,0 +1,83 @@
+"""The audit trail as its owner reads it: entries of all levels by time, with keys where a version still tells them."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import islice
+
+from tidegate.audit.chain import Action, Entry, commitment_of
+from tidegate.owner.context import Door
+from tidegate.policy.levels import Level
+from tidegate.records.record import Kind
+from tidegate.storage.base import Archive
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which entries to show; None: whichever. sessions: ids, "" for the owner's acts outside any."""
+
+    level: Level | None = None
+    sessions: Collection[str] | None = None
+    actions: Collection[Action] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether it is among them."""
+        event = entry.event
+        return (
+            (self.sessions is None or event.session in self.sessions)
+            and (self.actions is None or event.action in self.actions)
+            and (self.since is None or event.at >= self.since)
+            and (self.until is None or event.at <= self.until)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One entry at one level. kind, key: of what it is about, as long as that version is kept; only for the owner."""
+
+    level: Level
+    entry: Entry
+    kind: Kind | None
+    key: str | None
+
+
+def trail(door: Door, wanted: Wanted) -> Iterator[Line]:
+    """The entries, oldest first."""
+    with ExitStack() as opened:
+        archives = [opened.enter_context(door.archive(level)) for level in door.levels(wanted.level)]
+        lines = [_lines(archive, wanted) for archive in archives]
+        yield from heapq.merge(*lines, key=lambda line: (line.entry.event.at, line.level, line.entry.sequence))
+
+
+def _lines(archive: Archive, wanted: Wanted) -> Iterator[Line]:
+    keys = _Keys(archive)
+    after = 0
+    while batch := list(islice(archive.entries(after=after), _BATCH)):  # short reads: a slow reader holds nothing
+        for entry in batch:
+            if wanted.takes(entry):
+                yield Line(archive.level, entry, *keys.of(entry.event.commitment))
+        after = batch[-1].sequence
+
+
+class _Keys:
+    """Whose commitment is whose, worked out when first asked."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+
+    def of(self, commitment: str) -> tuple[Kind, str] | tuple[None, None]:
+        return self._by_commitment.get(commitment, (None, None)) if commitment else (None, None)
+
+    @cached_property
+    def _by_commitment(self) -> Mapping[str, tuple[Kind, str]]:
+        place = self._archive.place
+        return {commitment_of(each, place): (each.kind, each.key) for each, _ in self._archive.every_version()}

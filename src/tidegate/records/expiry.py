@@ -1,0 +1,67 @@
+"""Expiry: how long memories live after their last save, as the owner's configuration says. A model has no say in it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level, read_label
+from tidegate.records.durations import read_age
+from tidegate.records.record import Kind, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """Rules by tag and by level; the shortest that applies counts. Without rules, nothing ever expires."""
+
+    tags: Mapping[str, timedelta] = field(default_factory=dict)
+    levels: Mapping[Level, timedelta] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.tags or self.levels)
+
+    def expires_at(self, record: Record) -> datetime | None:
+        """When a memory expires, counted from its last save; None when it never does, or after the last of all times.
+
+        It only looks at live ones.
+        """
+        if not record.live or record.kind is not Kind.MEMORY:
+            return None
+        ttls = [self.tags[tag] for tag in record.tags if tag in self.tags]
+        ttls += [self.levels[record.level]] if record.level in self.levels else []
+        try:
+            return record.updated_at + min(ttls) if ttls else None
+        except OverflowError:
+            return None
+
+    def seen_at(self, record: Record, now: datetime) -> Record:
+        """The record as it is at a time: once it has expired it is as if it had been deleted at that moment."""
+        expires_at = self.expires_at(record)
+        return record if expires_at is None or expires_at > now else replace(record, deleted_at=expires_at)
+
+
+def read_tags(table: Mapping[str, object]) -> dict[str, timedelta]:
+    """Rules by tag, tags as they are stored. Raises: InvalidArgument."""
+    return {unicodedata.normalize("NFC", tag).strip(): _ttl(age, "expiry.tags") for tag, age in table.items()}
+
+
+def read_levels(table: Mapping[str, object]) -> dict[Level, timedelta]:
+    """Rules by level. Raises: InvalidArgument."""
+    return {_level(name): _ttl(age, "expiry.levels") for name, age in table.items()}
+
+
+def _level(name: str) -> Level:
+    level = read_label(name)
+    if level is None:
+        raise InvalidArgument(f"expiry.levels: must be one of {', '.join(map(str, Level))}", argument="expiry.levels")
+    return level
+
+
+def _ttl(age: object, argument: str) -> timedelta:
+    ttl = read_age(age, argument)
+    if not ttl:
+        raise InvalidArgument(f"{argument}: must be longer than 0", argument=argument)
+    return ttl

@@ -1,0 +1,71 @@
+"""JSON Lines: one value a line, exact for every code point, whatever carries or splits the text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tidegate.records import invisible_text as unseen
+
+LINE_BYTES_MAX = 16 * 1024 * 1024
+"""One line of a file that is read: the longest content, each byte of it escaped, and room to spare."""
+
+
+class NotJsonError(ValueError):
+    """A text is not one JSON object; the message says why and carries nothing of it."""
+
+
+def to_line(value: object) -> str:
+    """One line of JSON, without its line end."""
+    return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def escaped(text: str) -> str:
+    """A JSON text, as exact as it was, in which nothing stands raw that a reader does not see, swallows or obeys."""
+    return unseen.escape(text, _escape)
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """The one object that a line holds. Raises: NotJsonError, also where a name stands twice."""
+    value = read_value(text)
+    if not isinstance(value, dict):
+        raise NotJsonError("not a JSON object")
+    return value
+
+
+def read_flat(text: str, marks_max: int) -> Any:
+    """Any JSON value of which at most so many bytes stand outside its texts. Raises: NotJsonError.
+
+    That bounds how deep it is, and how many values it holds, before the first of them is made: of two bytes of JSON an
+    object of fifty would come.
+    """
+    bare = text.encode("utf-8", "surrogatepass").replace(b"\\\\", b"").replace(b'\\"', b"")
+    if bare.count(b'"') > 2 * marks_max or sum(map(len, bare.split(b'"')[::2])) > marks_max:
+        raise NotJsonError("holds too many values")
+    return read_value(text)
+
+
+def read_value(text: str) -> Any:
+    """Any JSON value. Raises: NotJsonError."""
+    try:
+        return json.loads(text, object_pairs_hook=_distinct)
+    except NotJsonError:
+        raise
+    except json.JSONDecodeError as error:
+        raise NotJsonError(f"not JSON (line {error.lineno}, column {error.colno})") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits; nesting without end
+        raise NotJsonError("not JSON that can be read") from None
+
+
+def _escape(char: str) -> str:
+    """As JSON writes it: beyond the first 65,536 characters in two halves."""
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Readers differ in which of two they take, so that what was checked might not be what is used.
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise NotJsonError("a name stands twice in one object")
+    return found

@@ -1,0 +1,345 @@
+"""Backup: everything of one agent in one file, exactly, while in use; and back, into an agent that is empty (P10)."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from tidegate import files
+from tidegate.audit.chain import Entry, Place
+from tidegate.audit.verify import verify
+from tidegate.core.witness import spare_name
+from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
+from tidegate.owner.context import Door
+from tidegate.policy.levels import Level
+from tidegate.records.jsonl import to_line
+from tidegate.records.limits import Limits
+from tidegate.records.record import Kind, Record
+from tidegate.search.analysis import analyse
+from tidegate.storage.base import Archive, Reading
+from tidegate.storage.control import SessionRow
+from tidegate.transfer import backup_format as backup
+from tidegate.transfer.backup_format import DamagedBackupError, Part, Reader, Seal, Session, Summary, Version
+from tidegate.transfer.restorable import OWN, Bounds, bounds_of
+
+_PACK_LEVEL = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackedUp:
+    """What a backup holds, or what was restored from one. versions: of all records, superseded and deleted ones too."""
+
+    agent: str
+    versions: int
+    entries: int
+    sessions: int
+
+
+class Backup:
+    """Backup and restore of one agent. For the owner, never for the model."""
+
+    def __init__(self, door: Door, limits: Limits, progress: Callable[[str, int], object]) -> None:
+        self._door = door
+        self._limits = limits
+        self._provider = door.provider
+        self._agent = door.agent
+        self._progress = progress
+
+    def write(self, path: Path) -> BackedUp:
+        """Writes a backup, reads it back, and only then gives it its name. As of one moment in each compartment."""
+        if not self._provider.has(self._agent):
+            raise NotFound("agent: nothing is kept for it", argument="agent")
+        counts = {"sessions": 0, "entries": 0, "versions": 0}
+        with (
+            files.writing(path, lambda new: self._read_back(new, counts)) as file,
+            self._packed(file) as write,
+            self._moment() as archives,
+        ):
+            write(backup.heading(self._agent, self._door.clock()))
+            self._write_sessions(write, counts)  # after the moment: no chain may know one that is not there
+            self._write_levels(write, archives, counts)
+            write.end(counts)
+        return BackedUp(agent=self._agent, **counts)
+
+    def restore(self, path: Path, *, dry_run: bool) -> BackedUp:
+        """Restores a backup that holds in every part into an agent that is empty; all of it or nothing.
+
+        The sessions come last: so a restore that was cut off can be seen to be, and given again goes on.
+        """
+        sessions: list[Session] = []
+        summary = self._inspect(path, self._bounds(path), sessions.append)
+        if summary.agent != self._agent:
+            raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
+        missing = [session for session in sessions if self._is_missing(session)]
+        with nullcontext() if dry_run else self._nothing_left_behind():
+            if not (dry_run or self._provider.claim(self._agent, summary.ids)):  # P9: the chains hold in no other
+                raise _not_empty()
+            with self._provider.view(self._agent, Level.RESTRICTED) as view:
+                unfinished = [each for each in view.visible if not _is_restored(each, summary.heads[each.level])]
+            if not (unfinished or missing):
+                raise Refused("agent: holds what is in this backup already", rule="P10")
+            if unfinished and not dry_run:
+                self._restore_levels(path, summary.heads)
+        if not dry_run:
+            self._restore_sessions(missing)
+        return BackedUp(agent=self._agent, **summary.counts())
+
+    def _write_sessions(self, write: _Writer, counts: dict[str, int]) -> None:
+        for row in self._provider.control.sessions(self._agent):
+            session = Session(row.id, row.name or "", row.taint, row.ceiling, row.parent, row.ended)
+            write(backup.session_line(session))
+            counts["sessions"] += 1
+
+    @contextmanager
+    def _moment(self) -> Iterator[list[Archive]]:
+        """Every compartment, as of one moment in each."""
+        with ExitStack() as moment:
+            archives = [moment.enter_context(self._provider.archive(self._agent, level)) for level in Level]
+            for archive in archives:
+                moment.enter_context(archive.snapshot())
+                archive.last_entry()  # a snapshot begins with the first reading in it
+            yield archives
+
+    def _write_levels(self, write: _Writer, archives: Sequence[Archive], counts: dict[str, int]) -> None:
+        for archive in archives:
+            write(backup.level_line(archive.place))
+            for entry in archive.entries():
+                write(backup.entry_line(entry))
+                counts["entries"] += 1
+            for version in _versions(archive):
+                write(backup.version_line(version.record, newest=version.newest))
+                counts["versions"] += 1
+                self._progress("written", counts["versions"])
+
+    def _read_back(self, new: Path, counts: Mapping[str, int]) -> None:
+        try:
+            read = self._inspect(new, OWN, lambda _: None).counts()
+        except InvalidArgument as damage:
+            raise StorageError(f"{damage.message}; no backup was made; run `tidegate doctor`") from None
+        if read != counts:
+            raise StorageError("the backup does not hold what was written; none was made")
+
+    def _inspect(self, path: Path, bounds: Bounds, meet: Callable[[Session], object]) -> Summary:
+        """What a backup holds, once all of it is checked. meet: each of its sessions. Raises: InvalidArgument."""
+        reader = self._reader(path, bounds)
+        parts = _Parts(_checked(reader), meet, self._progress)
+        for level in parts.levels():
+            place = Place(reader.summary.agent, level, reader.summary.ids.get(level, ""))
+            verdict = verify(_Section(place, parts), self._provider.audit_secret, (), sealed=True)
+            if not verdict.holds:  # P9: what its digest cannot prove
+                where = f"the audit chain of {level} does not hold"
+                raise InvalidArgument(f"file: {where}: {verdict.problems[0].text}", argument="file")
+        return reader.summary
+
+    @contextmanager
+    def _packed(self, file: IO[bytes]) -> Iterator[_Writer]:
+        with gzip.GzipFile("", "wb", _PACK_LEVEL, file, mtime=0) as packed:
+            yield _Writer(packed, self._provider.audit_secret)
+
+    def _bounds(self, path: Path) -> Bounds:
+        return bounds_of(self._limits, files.size(path))
+
+    def _reader(self, path: Path, bounds: Bounds) -> Reader:
+        return Reader(_unpacked(path, bounds.line_bytes_max), self._provider.audit_secret, bounds)
+
+    def _is_missing(self, session: Session) -> bool:
+        """Whether a session must still be restored. Raises: InvalidArgument when its id is another agent's (P6)."""
+        present = self._provider.control.read(session.id)
+        if present is None:
+            return True
+        if present.agent != self._agent:  # an id proves nothing
+            raise InvalidArgument("file: a session in it is another agent's", argument="file")
+        # It outlived the files: it stays as it is, unless it would stand lower than it stood.
+        return not present.ended and (session.ended or not session.taint.can_flow_to(present.taint))
+
+    def _restore_sessions(self, sessions: Sequence[Session]) -> None:
+        """P7, P10: as ended ones. What their clients have read since the backup was made, nobody knows any more."""
+        if not sessions:
+            return
+        control = self._provider.control
+        try:
+            with control.transaction():
+                for session in filter(self._is_missing, sessions):
+                    if control.read(session.id) is None:
+                        name = spare_name(control, self._agent, session.name)  # its chain knows it, so it must be known
+                        levels = (session.taint, session.ceiling)
+                        control.insert(SessionRow(session.id, self._agent, name, *levels, session.parent))
+                    control.end(session.id)
+        except StorageError:
+            raise StorageError("all is restored but the sessions; give the same command again") from None
+
+    @contextmanager
+    def _nothing_left_behind(self) -> Iterator[None]:
+        """When it fails, no agent is there that was not there before; unless a part was stored, which can go on."""
+        was_there = self._provider.has(self._agent)
+        try:
+            yield
+        except BaseException:
+            with suppress(StorageError):
+                if not was_there and self._provider.has(self._agent):
+                    self._unmake()
+            raise
+
+    def _unmake(self) -> None:
+        """Alone with all four compartments, so that nobody's save is lost with them."""
+        with ExitStack() as together:
+            for level in Level:
+                archive = together.enter_context(self._provider.archive(self._agent, level))
+                together.enter_context(archive.transaction())
+                if archive.last_entry() is not None:
+                    return
+            self._provider.discard(self._agent)
+
+    def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
+        with ExitStack() as together:
+            targets: dict[Level, Archive] = {}
+            for level in Level:
+                archive = together.enter_context(self._provider.archive(self._agent, level))
+                together.enter_context(archive.transaction(durable=True))
+                if not _is_restored(archive, heads[level]):
+                    targets[level] = archive
+            self._fill(path, targets, heads)
+
+    def _fill(self, path: Path, targets: Mapping[Level, Archive], heads: Mapping[Level, Entry | None]) -> None:
+        reader, target = self._reader(path, self._bounds(path)), None
+        for number, part in enumerate(_checked(reader), 1):
+            if isinstance(part, Level):
+                target = targets.get(part)
+            elif target is not None and not isinstance(part, Session):
+                _adopt(target, part)
+            self._progress("restored", number)
+        if reader.summary.heads != heads:
+            raise InvalidArgument("file: changed while it was read; nothing was restored", argument="file")
+
+
+class _Parts:
+    """The parts of a backup, one after the other, level by level."""
+
+    def __init__(
+        self, parts: Iterator[Part], meet: Callable[[Session], object], progress: Callable[[str, int], object]
+    ) -> None:
+        self._parts = parts
+        self._meet = meet
+        self._progress = progress
+        self._number = 0
+        self._next = self._take()
+
+    def levels(self) -> Iterator[Level]:
+        """Each level, before what is in it. What was not read of the level before is passed over."""
+        while self._next is not None:
+            part, self._next = self._next, self._take()
+            if isinstance(part, Session):
+                self._meet(part)
+            if isinstance(part, Level):
+                yield part
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries that come next."""
+        while isinstance(self._next, Entry):
+            part, self._next = self._next, self._take()
+            yield part
+
+    def versions(self) -> Iterator[tuple[Record, bool]]:
+        """The versions that come next."""
+        while isinstance(self._next, Version):
+            part, self._next = self._next, self._take()
+            yield part.record, part.newest
+
+    def _take(self) -> Part | None:
+        self._number += 1
+        self._progress("checked", self._number)
+        return next(self._parts, None)
+
+
+class _Section:
+    """One level of a backup, as `verify` reads it: the entries once, then the versions once."""
+
+    def __init__(self, place: Place, parts: _Parts) -> None:
+        self.place = place
+        self._parts = parts
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def entries(self, *, after: int = 0) -> Iterator[Entry]:
+        return self._parts.entries()
+
+    def every_version(self) -> Iterator[tuple[Record, bool]]:
+        return self._parts.versions()
+
+
+def _is_restored(compartment: Reading, head: Entry | None) -> bool:
+    """Whether a compartment holds its part of the backup: nothing, or an earlier attempt was cut off after it.
+
+    Raises: Refused when it holds anything else.
+    """
+    present = compartment.last_entry()
+    if present not in (None, head):
+        raise _not_empty()
+    return present == head
+
+
+def _not_empty() -> Refused:
+    return Refused("agent: is not empty, and a backup is restored only into one that is", rule="P10")
+
+
+def _adopt(archive: Archive, part: Entry | Version) -> None:
+    """The chain and the versions as they were; the index anew, from the text (P11)."""
+    if isinstance(part, Entry):
+        archive.adopt_entry(part)
+        return
+    record = part.record
+    indexed = part.newest and record.live and record.kind is Kind.MEMORY
+    columns = analyse(record.key, record.tags, record.content) if indexed else None
+    archive.adopt_version(record, columns, newest=part.newest)
+
+
+def _versions(archive: Archive) -> Iterator[Version]:
+    """Every version, by kind, key and number."""
+    for kind, key in sorted({(record.kind, record.key) for record, _ in archive.every_version()}):
+        newest = archive.read(kind, key, chars_max=0)
+        for record in reversed(archive.versions(kind, key)):
+            yield Version(record, newest is not None and record.version == newest.version)
+
+
+class _Writer:
+    """Writes lines, and keeps their seal."""
+
+    def __init__(self, file: gzip.GzipFile, secret: bytes | None) -> None:
+        self._file = file
+        self._seal = Seal(secret)
+
+    def __call__(self, value: dict[str, Any]) -> None:
+        line = to_line(value).encode() + b"\n"
+        self._seal.update(line)
+        self._file.write(line)
+
+    def end(self, counts: Mapping[str, int]) -> None:
+        """The last line."""
+        self(backup.end_line(counts, self._seal))
+
+
+def _unpacked(path: Path, line_bytes_max: int) -> Iterator[bytes]:
+    """Its lines, one at a time: a small file can unpack to anything (P17)."""
+    with files.reading(path) as file, gzip.GzipFile("", "rb", fileobj=file) as unpacked:
+        try:
+            while line := unpacked.readline(line_bytes_max + 1):
+                if len(line) > line_bytes_max:
+                    raise DamagedBackupError(f"a line of it is longer than {line_bytes_max} bytes")
+                yield line
+        except EOFError:
+            raise DamagedBackupError("it is cut short or damaged") from None
+        except (gzip.BadGzipFile, zlib.error):
+            raise DamagedBackupError("it is no backup, or a damaged one") from None
+
+
+def _checked(reader: Reader) -> Iterator[Part]:
+    try:
+        yield from reader
+    except DamagedBackupError as damage:
+        raise InvalidArgument(f"file: {damage}", argument="file") from None

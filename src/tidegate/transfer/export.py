@@ -1,0 +1,104 @@
+"""The lines of an export: a heading that says its level, then one memory a line, each with its own label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tidegate.policy.levels import Level
+from tidegate.records.jsonl import NotJsonError, read_object
+from tidegate.records.record import Record
+from tidegate.records.timestamps import write_time
+from tidegate.transfer.importers.raw_memory import Found, Unread, label_of
+
+FORMAT = "tidegate-export"
+VERSION = 1
+_FIELDS = frozenset({"key", "content", "tags", "classification", "origin", "version", "created_at", "updated_at"})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a text file. text is None where it could not be read as text, and `reason` says why."""
+
+    number: int
+    text: str | None
+    reason: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"line {self.number}"
+
+
+def heading(agent: str, level: Level, memories: int, at: datetime) -> dict[str, Any]:
+    """The first line of an export."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "agent": agent,
+        "level": level.name,
+        "memories": memories,
+        "exported_at": write_time(at),
+    }
+
+
+def exported(record: Record) -> dict[str, Any]:
+    """The line of one memory."""
+    return {
+        "key": record.key,
+        "content": record.content,
+        "tags": list(record.tags),
+        "classification": record.level.name,
+        "origin": record.origin,
+        "version": record.version,
+        "created_at": write_time(record.created_at),
+        "updated_at": write_time(record.updated_at),
+    }
+
+
+def read_export(lines: Iterable[Line]) -> Iterator[Found | Unread]:
+    """The memories of one export, or of several one after the other, or of lines that somebody wrote by hand.
+
+    A line without a label has that of the heading above it; without a heading it has none.
+    """
+    label: object = None
+    for line in lines:
+        record = parsed(line)
+        if isinstance(record, Unread):
+            yield record
+        elif record.get("format") == FORMAT:
+            label = label_of(record, "level")
+            if record.get("version") != VERSION:
+                yield Unread(line.place, "the export is of a newer version of Tidegate")
+        else:
+            yield _memory(line.place, record, label)
+
+
+def parsed(line: Line) -> dict[str, Any] | Unread:
+    """The object that a line holds."""
+    if line.text is None:
+        return Unread(line.place, line.reason)
+    try:
+        return read_object(line.text)
+    except NotJsonError as error:
+        return Unread(line.place, str(error).replace("(line 1, ", "("))
+
+
+def _memory(place: str, record: Mapping[str, Any], label: object) -> Found | Unread:
+    unknown = sorted(record.keys() - _FIELDS)
+    if unknown:  # it may say something that would have to be heeded, such as a level under another name
+        return Unread(place, f"{_shown(unknown[0])} is not a field of an export")
+    return Found(
+        place=place,
+        key=record.get("key"),
+        content=record.get("content"),
+        tags=record.get("tags"),
+        label=label_of(record) if "classification" in record else label,
+        created_at=record.get("created_at"),
+        updated_at=record.get("updated_at"),
+    )
+
+
+def _shown(name: str) -> str:
+    return ascii(name[:64])

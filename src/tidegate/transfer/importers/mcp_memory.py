@@ -1,0 +1,75 @@
+"""The knowledge graph of the Model Context Protocol's memory server: its file, or what `read_graph` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tidegate.transfer.export import Line, parsed
+from tidegate.transfer.importers.raw_memory import Found, Unread
+
+_ENTITY_FIELDS = ("name", "entityType", "observations")
+_RELATION_FIELDS = ("from", "to", "relationType")
+
+
+@dataclass(slots=True)
+class _Node:
+    """What becomes one memory: an entity, with the relations that go out from it."""
+
+    place: str
+    kind: str | None = None
+    observations: list[str] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    relations: list[str] = field(default_factory=list)
+
+
+def read_lines(lines: Iterable[Line]) -> Iterator[Found | Unread]:
+    """The memories of `memory.jsonl`, which older versions called `memory.json`."""
+    nodes: dict[str, _Node] = {}
+    for line in lines:
+        item = parsed(line)
+        problem = item if isinstance(item, Unread) else _take(nodes, line.place, item, item.get("type"))
+        if problem:
+            yield problem
+    yield from _memories(nodes)
+
+
+def read_graph(graph: object) -> Iterator[Found | Unread]:
+    """The memories of one object with lists of entities and relations."""
+    nodes: dict[str, _Node] = {}
+    if not isinstance(graph, dict):
+        yield Unread("file", "holds neither entities nor relations")
+        return
+    for kind, name in (("entity", "entities"), ("relation", "relations")):
+        items = graph.get(name)
+        for number, item in enumerate(items if isinstance(items, list) else (), 1):
+            problem = _take(nodes, f"{kind} {number}", item, kind)
+            if problem:
+                yield problem
+    yield from _memories(nodes)
+
+
+def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Unread | None:
+    if isinstance(item, dict) and kind == "entity" and _is_entity(item):
+        node = nodes.setdefault(item["name"], _Node(place))
+        node.kind = item["entityType"]
+        node.observations += [text for text in item["observations"] if text not in node.known]
+        node.known.update(item["observations"])
+    elif isinstance(item, dict) and kind == "relation" and all(isinstance(item.get(n), str) for n in _RELATION_FIELDS):
+        start, end, relation = (item[name] for name in _RELATION_FIELDS)
+        nodes.setdefault(start, _Node(place)).relations.append(f"{start} {relation} {end}")
+    else:
+        return Unread(place, "is neither an entity nor a relation")
+    return None
+
+
+def _is_entity(item: Mapping[str, object]) -> bool:
+    name, kind, observations = (item.get(name) for name in _ENTITY_FIELDS)
+    texts = [name, kind, *observations] if isinstance(observations, list) else [None]
+    return all(isinstance(text, str) for text in texts)
+
+
+def _memories(nodes: Mapping[str, _Node]) -> Iterator[Found]:
+    for name, node in nodes.items():
+        lines = [*node.observations, *node.relations] or [f"{name}: {node.kind}"]
+        yield Found(place=node.place, key=name, content="\n".join(lines), tags=[node.kind] if node.kind else [])

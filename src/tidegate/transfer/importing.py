@@ -1,0 +1,311 @@
+"""An import: every memory of a source, checked first, then taken in at one level in one transaction, or not at all.
+
+The source is read twice, so that nothing but the keys is held in memory: once to check all of it, with no lock held,
+and once to write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from tidegate.audit.chain import Action, nonce_of
+from tidegate.core.expiry import Fading
+from tidegate.core.variants import event_of
+from tidegate.errors import InvalidArgument, Refused, TidegateError
+from tidegate.owner.context import Door
+from tidegate.policy.levels import Level, read_label
+from tidegate.records.limits import Limits
+from tidegate.records.record import Draft, Kind, Origin, Record
+from tidegate.records.timestamps import NotATimeError, read_time
+from tidegate.records.validation import check_content, check_key, check_tags
+from tidegate.search.analysis import analyse
+from tidegate.storage.base import Compartment, Reading
+from tidegate.transfer.importers.raw_memory import Found, Source, Unread
+from tidegate.transfer.importers.registry import Opened
+
+_LABEL_SHIFT = 48  # a level above, the place in the file below: of two lines for one key the greater number stands
+_LEFT_OUT = "left out"  # by `exact`: counted, and told of in one line
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A word to the owner about one memory of the source. refused: it was not taken in, because of what it is."""
+
+    place: str
+    reason: str
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the owner chose.
+
+    exact: leave out what is labelled with another level. overwrite: also replace what was saved later here.
+    restore_deleted: also bring back what was deleted here. strict: nothing at all when anything is refused.
+    """
+
+    exact: bool = False
+    overwrite: bool = False
+    restore_deleted: bool = False
+    strict: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import did, or would do. Each memory of the source counts once.
+
+    creates, updates: the keys, in the order of the source, of a dry run; an import that is done names none.
+    """
+
+    source: Source
+    level: Level
+    created: int
+    updated: int
+    unchanged: int
+    skipped: int
+    refused: int
+    dry_run: bool
+    creates: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
+
+
+class _Fate(StrEnum):
+    """What becomes of a memory that was not refused. The words are what the owner is told; "" is told by the count."""
+
+    CREATE = "created"
+    UPDATE = "updated"
+    UNCHANGED = "unchanged"
+    OUTDONE = "another line for the same key stands instead of this one"
+    NEWER_HERE = "the memory here was saved later, and stays"
+    DELETED_HERE = "it was deleted here, and stays so"
+
+    @property
+    def is_skip(self) -> bool:
+        return self not in (_Fate.CREATE, _Fate.UPDATE, _Fate.UNCHANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """A memory that may be taken in."""
+
+    place: str
+    key: str
+    content: str
+    tags: tuple[str, ...]
+    label: Level
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What the first reading found. standing: for each key, which of its lines is taken."""
+
+    standing: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
+    refused: int = 0
+    skipped: int = 0
+    elsewhere: int = 0
+    fingerprint: bytes = b""
+
+
+class Intake:
+    """One import into one compartment."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        level: Level,
+        door: Door,
+        limits: Limits,
+        rules: Rules,
+        *,
+        session: str,
+        notice: Callable[[Notice], object],
+        progress: Callable[[str, int], object],
+    ) -> None:
+        self._opened = opened
+        self._level = level
+        self._door = door
+        self._act = door.act(session)
+        self._limits = limits
+        self._rules = rules
+        self._notice = notice
+        self._progress = progress
+        self._written_at = _written_at(opened, self._act.at)
+        self._would: dict[_Fate, list[str]] = {_Fate.CREATE: [], _Fate.UPDATE: []}
+
+    def run(self) -> Imported:
+        """Survey, then write; a dry run only says what it would do. Raises: InvalidArgument, Refused, StorageError."""
+        survey = self._survey()
+        if survey.refused and self._rules.strict:
+            raise Refused(f"file: {survey.refused} of its memories were refused; nothing was imported", rule="P10")
+        if survey.elsewhere:
+            self._notice(Notice("file", _left_out(survey.elsewhere), refused=False))
+        provider, agent, level = self._door.provider, self._door.agent, self._level
+        if self._rules.dry_run or not survey.rows:
+            with provider.view(agent, level) as view:
+                fates = self._settle(survey, view.visible[0], None)
+        else:
+            with provider.writable_view(agent, level) as writable:
+                own = writable.own
+                with self._door.transaction(own, self._act, "import"):
+                    fates = self._settle(survey, own, own)
+        return Imported(
+            source=self._opened.source,
+            level=self._level,
+            created=fates[_Fate.CREATE],
+            updated=fates[_Fate.UPDATE],
+            unchanged=fates[_Fate.UNCHANGED],
+            skipped=survey.skipped + sum(count for fate, count in fates.items() if fate.is_skip),
+            refused=survey.refused,
+            dry_run=self._rules.dry_run,
+            creates=tuple(self._would[_Fate.CREATE]),
+            updates=tuple(self._would[_Fate.UPDATE]),
+        )
+
+    def _survey(self) -> _Survey:
+        survey, print_ = _Survey(), hashlib.sha256()
+
+        def hear(notice: Notice) -> None:
+            survey.refused += notice.refused
+            survey.skipped += not notice.refused
+            if notice.reason is _LEFT_OUT:
+                survey.elsewhere += 1
+            else:
+                self._notice(notice)
+
+        for memory in self._memories(hear, self._notice):
+            weight = memory.label << _LABEL_SHIFT | survey.rows
+            survey.standing[memory.key] = max(survey.standing.get(memory.key, 0), weight)
+            survey.rows += 1
+            print_.update(repr(memory).encode())
+            self._progress("checked", survey.rows)
+        survey.fingerprint = print_.digest()
+        return survey
+
+    def _settle(self, survey: _Survey, before: Reading, own: Compartment | None) -> dict[_Fate, int]:
+        """The second reading: how many memories met which fate. own: where to write, if anything is to be written."""
+        fates, print_ = dict.fromkeys(_Fate, 0), hashlib.sha256()
+        before = Fading(before, self._door.expiry, self._act.at)
+        for place, memory in enumerate(self._memories(_unheard, _unheard)):
+            print_.update(repr(memory).encode())
+            stands = survey.standing.get(memory.key) == memory.label << _LABEL_SHIFT | place
+            present = before.read(Kind.MEMORY, memory.key) if stands else None
+            fate = self._fate(memory, present) if stands else _Fate.OUTDONE
+            fates[fate] += 1
+            if fate.is_skip:
+                self._notice(Notice(memory.place, str(fate), refused=False))
+            elif own is not None and fate is not _Fate.UNCHANGED:
+                self._write(own, memory, present, fate)
+            elif self._rules.dry_run and fate in self._would:
+                self._would[fate].append(memory.key)
+            self._progress("imported", place + 1)
+        if print_.digest() != survey.fingerprint:
+            raise InvalidArgument("file: changed while it was read; nothing was imported", argument="file")
+        return fates
+
+    def _fate(self, memory: _Memory, present: Record | None) -> _Fate:
+        if present is None:
+            return _Fate.CREATE
+        if not present.live:  # P8: nothing deleted comes back unless the owner says so
+            return _Fate.CREATE if self._rules.restore_deleted else _Fate.DELETED_HERE
+        if (present.content, present.tags) == (memory.content, memory.tags):
+            return _Fate.UNCHANGED
+        later_here = present.updated_at > memory.updated_at
+        return _Fate.NEWER_HERE if later_here and not self._rules.overwrite else _Fate.UPDATE
+
+    def _write(self, own: Compartment, memory: _Memory, present: Record | None, fate: _Fate) -> None:
+        """P10: at the compartment's own level, marked as imported; the change and its entry together (P9)."""
+        live = present if present is not None and present.live else None
+        least = max(present.updated_at, present.deleted_at or present.updated_at) if present else memory.updated_at
+        draft = Draft(
+            kind=Kind.MEMORY,
+            key=memory.key,
+            content=memory.content,
+            tags=memory.tags,
+            origin=Origin.IMPORT,
+            version=present.version + 1 if present else 1,
+            nonce=nonce_of(self._act.ids()),
+            created_at=live.created_at if live else memory.created_at,
+            updated_at=max(memory.updated_at, least),  # no time runs backwards
+        )
+        own.put(draft, analyse(draft.key, draft.tags, draft.content))
+        own.append(event_of(own.place, self._act, Action.IMPORT, draft, fate))
+
+    def _memories(self, hear: Callable[[Notice], object], remark: Callable[[Notice], object]) -> Iterator[_Memory]:
+        """What may be taken in. hear: told of each that may not. remark: told of what was set right in one that may."""
+        for found in self._opened.read():
+            if isinstance(found, Unread):
+                hear(Notice(found.place, found.reason, found.refused))
+                continue
+            try:
+                label = _label(found.label, self._level)
+                if self._rules.exact and label is not self._level:
+                    hear(Notice(found.place, _LEFT_OUT, refused=False))
+                    continue
+                _require_level(label, self._level)
+                memory = self._checked(found, label, remark)
+            except TidegateError as error:
+                hear(Notice(found.place, error.message, refused=True))
+                continue
+            yield memory
+
+    def _checked(self, found: Found, label: Level, remark: Callable[[Notice], object]) -> _Memory:
+        key, content = check_key(found.key, self._limits), check_content(found.content, self._limits)
+        tags = check_tags(found.tags, self._limits)
+        updated_at, created_at = self._times(found, remark)
+        return _Memory(found.place, key, content, tags, label, created_at, updated_at)
+
+    def _times(self, found: Found, remark: Callable[[Notice], object]) -> tuple[datetime, datetime]:
+        """When it was last saved and when first: by the source, else when the source was written; never to come."""
+        created_at, updated_at = _time("created_at", found.created_at), _time("updated_at", found.updated_at)
+        if any(time is not None and time > self._act.at for time in (created_at, updated_at)):
+            # Not now, or it would win over what is saved here each time that it is imported.
+            remark(Notice(found.place, "its time is yet to come; that of the file is taken", refused=False))
+        saved_at = updated_at or created_at or self._written_at
+        updated_at = saved_at if saved_at <= self._act.at else self._written_at
+        return updated_at, min(created_at or updated_at, updated_at)
+
+
+def _label(label: object, level: Level) -> Level:
+    """The level that a memory claims, or the import's own."""
+    if label is None:
+        return level
+    claimed = read_label(label)
+    if claimed is None:
+        raise InvalidArgument("classification: names no level", argument="classification")
+    return claimed
+
+
+def _require_level(label: Level, level: Level) -> None:
+    """P10: nothing comes in below its label. Raises: Refused."""
+    if not label.can_flow_to(level):
+        raise Refused(f"classification: is higher than {level}, the level of this import", rule="P10")
+
+
+def _time(name: str, value: object) -> datetime | None:
+    try:
+        return None if value is None else read_time(value)
+    except NotATimeError as error:
+        raise InvalidArgument(f"{name}: {error}", argument=name) from None
+
+
+def _written_at(opened: Opened, now: datetime) -> datetime:
+    if opened.modified_at is None:
+        return now
+    return min(datetime.fromtimestamp(opened.modified_at, UTC), now)
+
+
+def _left_out(count: int) -> str:
+    which, left = ("memory belongs", "is") if count == 1 else ("memories belong", "are")
+    return f"{count} {which} to other levels, and {left} {_LEFT_OUT}"
+
+
+def _unheard(notice: Notice) -> None:
+    """What the first reading said is not said again."""

@@ -1,0 +1,1 @@
+"""The worker: wakes agents for what is due, and delivers results."""

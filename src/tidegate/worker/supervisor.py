@@ -1,0 +1,91 @@
+"""Waking agents: a worker for each agent and level, each on a thread of its own, until the process is told to stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from tidegate.errors import InvalidArgument, StorageError
+from tidegate.policy.levels import Level
+from tidegate.records.validation import check_agent
+from tidegate.worker.worker import POLL_SECONDS, Worker
+from tidegate.worker.worker_context import Workshop
+
+_GOODBYE_SECONDS = 8
+
+Done = TypeVar("Done")
+
+
+class Wakeups:
+    """All workers of one process. agent: only this one; None: all that there are, also those that come."""
+
+    def __init__(self, shop: Workshop, agent: str | None = None) -> None:
+        self._shop = shop
+        self._only = agent
+        self._workers: dict[tuple[str, Level], Worker] = {}
+        self._threads: list[threading.Thread] = []
+        self._stopping = threading.Event()
+
+    def run(self) -> bool:
+        """Work until stopped; whether everything came to an end."""
+        while not self._stopping.is_set():
+            for worker in self._hire():
+                thread = threading.Thread(target=worker.work, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._stopping.wait(POLL_SECONDS)
+        for worker in self._workers.values():
+            worker.stop()
+        for thread in self._threads:
+            thread.join(_GOODBYE_SECONDS / max(len(self._threads), 1))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def run_once(self) -> int:
+        """Do what is due now, level by level; how many runs there were. Raises: StorageError.
+
+        Where something is said to run, it waits for a sign of life, a lease at most: there is no later look at it.
+        What fails for one keeps no other from its runs (P6): it is raised at the end.
+        """
+        failed = list[StorageError]()
+        list(self._hire())
+        done = sum(self._each(Worker.tick, failed))
+        # The lowest first, each by itself: when it goes on does not depend on those above (P5).
+        done += sum(self._each(lambda worker: worker.make_sure(time.sleep), failed))
+        list(self._each(Worker.finish, failed))  # the lowest first, so that what rises is handed over above
+        if failed:
+            raise failed[0]
+        return done
+
+    def _each(self, act: Callable[[Worker], Done], failed: list[StorageError]) -> Iterator[Done]:
+        for worker in self._workers.values():
+            try:
+                yield act(worker)
+            except StorageError as error:
+                failed.append(error)
+
+    def stop(self) -> None:
+        """End soon. May be called from anywhere, a signal handler included."""
+        self._stopping.set()
+
+    def _hire(self) -> Iterator[Worker]:
+        for agent in self._agents():
+            for level in Level:
+                if (agent, level) not in self._workers:
+                    self._workers[agent, level] = Worker(self._shop, agent, level)
+                    yield self._workers[agent, level]
+
+    def _agents(self) -> list[str]:
+        if self._only is not None:
+            return [check_agent(self._only)]
+        folder = self._shop.home / "agents"
+        triggered = [path.parent.name for path in folder.glob("*/TRIGGER.md")]
+        return sorted(filter(_is_agent, {*self._shop.store.agents(), *triggered}))
+
+
+def _is_agent(name: str) -> bool:
+    try:
+        return bool(check_agent(name))
+    except InvalidArgument:
+        return False
