@@ -16,12 +16,12 @@ import pytest
 
 import tidegate
 from tidegate.audit.anchors import Anchor
-from tidegate.audit.verify import Verdict
+from tidegate.audit.verify import ChainVerdict
 from tidegate.core.context import Context
 from tidegate.core.conversation import Conversation, Message
 from tidegate.core.todos import SessionTodos
 from tidegate.jobs.session_jobs import SessionJobs
-from tidegate.owner.audit_query import Line, Wanted
+from tidegate.owner.audit_query import AuditFilter, AuditLine
 from tidegate.owner.owner import Erased, Owner
 from tidegate.records.limits import Limits
 from tidegate.records.memory import Explanation
@@ -54,11 +54,11 @@ ANSWERED = [
     Restored,
     Relabelled,
     Purged,
-    Line,
-    Wanted,
+    AuditLine,
+    AuditFilter,
     Anchor,
 ]
-ANSWERED += [Verdict, Erased, Exported, Imported, Rules, BackedUp, Limits]
+ANSWERED += [ChainVerdict, Erased, Exported, Imported, Rules, BackedUp, Limits]
 
 
 def test_its_examples_print_what_it_says(tmp_path: Path) -> None:

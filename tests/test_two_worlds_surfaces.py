@@ -24,7 +24,7 @@ from tests.yardstick.worlds import World
 from tidegate.cli import chat_session as chat
 from tidegate.cli import memory as cli_memory
 from tidegate.cli import output
-from tidegate.config.home import Chat as ChatSettings
+from tidegate.config.home import ChatSettings
 from tidegate.policy.levels import Level
 from tidegate.server import resources as protocol_context
 from tidegate.session import Session
@@ -109,10 +109,10 @@ def hidden(session: Session) -> int:
 def test_a_resource_that_counts_what_is_hidden_is_found(
     backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def text(offers: protocol_context.Offers) -> str:
+    async def text(offers: protocol_context.MemoryResources) -> str:
         return f"{hidden(offers.session)} memories"
 
-    monkeypatch.setattr(protocol_context.Offers, "_text", text)
+    monkeypatch.setattr(protocol_context.MemoryResources, "_text", text)
     traces = (observed_trace(f"server {seed}", LENGTH) for seed in range(40))
     assert any(differences(backend, *trace, McpWorld) for trace in traces)
 
@@ -125,7 +125,7 @@ def test_a_remark_that_counts_what_is_hidden_is_found(
     @contextmanager
     def remarking() -> Iterator[Session]:
         with whole() as session:
-            output.note(f"{hidden(session)} in all")
+            output.warn(f"{hidden(session)} in all")
             yield session
 
     monkeypatch.setattr(cli_memory, "open_session", remarking)
@@ -138,9 +138,9 @@ def test_a_greeting_that_counts_what_is_hidden_is_found(
 ) -> None:
     whole = chat.open_session
 
-    def greeting(store: Store, place: chat.Place, settings: ChatSettings) -> Session:
+    def greeting(store: Store, place: chat.ChatPlace, settings: ChatSettings) -> Session:
         session = whole(store, place, settings)
-        output.note(f"{hidden(session)} in all")
+        output.warn(f"{hidden(session)} in all")
         return session
 
     monkeypatch.setattr(chat, "open_session", greeting)

@@ -1,8 +1,9 @@
-"""Files outside the home that the owner names: read as they are, written whole or not at all."""
+"""The owner's files: small ones read whole, named ones read as they are and written whole or not at all."""
 
 from __future__ import annotations
 
 import codecs
+import errno
 import fcntl
 import io
 import os
@@ -11,12 +12,12 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.records.jsonl import LINE_BYTES_MAX
-from tidegate.transfer.export import Line
 
 DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
 """A file that must be read as one piece. JSON Lines have no such bound."""
@@ -24,6 +25,34 @@ DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
 _FILE_MODE = 0o600
 _LEFT_OVER = re.compile(r"\.tidegate-[0-9a-f]{16}\.new")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line of a text file. text is None where it could not be read as text, and `reason` says why."""
+
+    number: int
+    text: str | None
+    reason: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"line {self.number}"
+
+
+def read_small(path: Path, bytes_max: int) -> bytes:
+    """All of a plain file; of one that is larger than `bytes_max`, so much of it that this can be seen.
+
+    Raises: OSError, also for what is no plain file: a pipe would keep its reader waiting, a device never ends.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(bytes_max + 1)
+    finally:
+        os.close(descriptor)
 
 
 def named(path: str | Path) -> Path:
@@ -103,7 +132,7 @@ def decoded(data: bytes) -> str:
         raise _bad("is neither UTF-8 nor UTF-16") from None
 
 
-def read_lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[TextLine]:
     """The lines of a file that are not blank; only a line feed ends one. Raises: InvalidArgument."""
     wide = head(path, 2) in _UTF16
     with reading(path) as file:
@@ -117,22 +146,22 @@ def read_lines(path: Path) -> Iterator[Line]:
                 if line.text != "":
                     yield line
         except UnicodeError:  # in UTF-16 it is not known where the next line begins
-            yield Line(number + 1, None, "not UTF-16")
+            yield TextLine(number + 1, None, "not UTF-16")
 
 
-def _line(number: int, raw: bytes | str) -> Line:
+def _line(number: int, raw: bytes | str) -> TextLine:
     try:
         text = raw if isinstance(raw, str) else raw.decode()
     except UnicodeDecodeError:
-        return Line(number, None, "not UTF-8")
+        return TextLine(number, None, "not UTF-8")
     # A mark of the byte order stands at a file's beginning, and so in the middle of files put together.
-    return Line(number, text.removeprefix("\ufeff").strip(" \t\r\n"))
+    return TextLine(number, text.removeprefix("\ufeff").strip(" \t\r\n"))
 
 
-def _too_long(number: int, file: BinaryIO | TextIO) -> Line:
+def _too_long(number: int, file: BinaryIO | TextIO) -> TextLine:
     while len(rest := file.readline(LINE_BYTES_MAX)) == LINE_BYTES_MAX and rest[-1:] not in (b"\n", "\n"):
         continue
-    return Line(number, None, f"longer than {LINE_BYTES_MAX} bytes")
+    return TextLine(number, None, f"longer than {LINE_BYTES_MAX} bytes")
 
 
 @contextmanager

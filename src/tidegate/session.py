@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Protocol
 from tidegate.core import memory, search
 from tidegate.core.context import CONTEXT_CHARS_MAX, Context, context
 from tidegate.core.conversation import Conversation
-from tidegate.core.gate import Gate, Seat
+from tidegate.core.gate import Gate, SessionHandle
 from tidegate.core.sessions import Sessions
 from tidegate.core.todos import SessionTodos
-from tidegate.core.variants import Item
+from tidegate.core.variants import NewRecord
 from tidegate.errors import TidegateError
 from tidegate.policy.events import split_level_arguments
 from tidegate.policy.levels import Level
 from tidegate.records.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
 from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
-from tidegate.records.record import Kind, Origin, least_trusted
+from tidegate.records.record import Origin, RecordKind, least_trusted
 from tidegate.records.validation import (
     check_arguments,
     check_content,
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 class SessionMemory:
     """The five verbs of one session. Everything goes through the gate."""
 
-    def __init__(self, gate: Gate, seat: Seat, limits: Limits, origin: Origin) -> None:
+    def __init__(self, gate: Gate, seat: SessionHandle, limits: Limits, origin: Origin) -> None:
         self._gate = gate
-        self._seat = seat
+        self._handle = seat
         self._limits = limits
         self._origin = origin
 
@@ -57,7 +57,7 @@ class SessionMemory:
     def save_many(self, items: Iterable[tuple[str, str, Iterable[str] | str | None]]) -> list[Saved]:
         """What was stored, in the order given; all of it in one transaction, or nothing. Raises: as `save`."""
         checked = [self._item(*check_item(item)) for item in items]
-        return self._gate.write(self._seat, "memory_save", partial(memory.save, items=checked))
+        return self._gate.write(self._handle, "memory_save", partial(memory.save, items=checked))
 
     def get(self, key: str) -> Memory | None:
         """The highest visible variant, content whole; None alike for what is hidden, deleted or never was.
@@ -65,7 +65,7 @@ class SessionMemory:
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
         """
         key = check_key(key, self._limits)
-        return self._gate.read(self._seat, "memory_get", partial(memory.get, key=key))
+        return self._gate.read(self._handle, "memory_get", partial(memory.get, key=key))
 
     def search(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> list[Hit]:
         """Visible memories that match, best first. As `find`, without the word on completeness."""
@@ -83,18 +83,18 @@ class SessionMemory:
         query = check_query(query, self._limits)
         most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
         verb = partial(search.search, query=analyse_query(query), echoed=query, max_results=most)
-        return self._gate.read(self._seat, "memory_search", verb)
+        return self._gate.read(self._handle, "memory_search", verb)
 
     def explain(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Explanation:
         """The hits of `find`, with the terms that the query became and each score by its parts. Raises: as `find`."""
         query = check_query(query, self._limits)
         most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
         verb = partial(search.explain, query=analyse_query(query), max_results=most)
-        return self._gate.read(self._seat, "memory_search", verb)
+        return self._gate.read(self._handle, "memory_search", verb)
 
     def list(self, tag: str | None = None) -> Listing:
         """All visible memories in key order; with `tag`, those whose visible variant carries it. See `Listing`."""
-        return Listing(self._gate, self._seat, check_tag(tag, self._limits))
+        return Listing(self._gate, self._handle, check_tag(tag, self._limits))
 
     def delete(self, key: str) -> Deleted:
         """What was hidden at the session's own level, and which lower variant shows again.
@@ -103,21 +103,21 @@ class SessionMemory:
         Refused, StorageError.
         """
         key = check_key(key, self._limits)
-        return self._gate.write(self._seat, "memory_delete", partial(memory.delete, key=key))
+        return self._gate.write(self._handle, "memory_delete", partial(memory.delete, key=key))
 
-    def _item(self, key: object, content: object, tags: object = None) -> Item:
+    def _item(self, key: object, content: object, tags: object = None) -> NewRecord:
         key, content = check_key(key, self._limits), check_content(content, self._limits)
         checked = check_tags(tags, self._limits)
         # Analysed here, before the transaction, so that no lock is held meanwhile.
-        return Item(Kind.MEMORY, key, content, checked, self._origin, analyse(key, checked, content))
+        return NewRecord(RecordKind.MEMORY, key, content, checked, self._origin, analyse(key, checked, content))
 
 
 class Listing:
     """Memories in key order: iterate for all of them, or take them page by page."""
 
-    def __init__(self, gate: Gate, seat: Seat, tag: str | None) -> None:
+    def __init__(self, gate: Gate, seat: SessionHandle, tag: str | None) -> None:
         self._gate = gate
-        self._seat = seat
+        self._handle = seat
         self._tag = tag
 
     def page(self, limit: int | None = PAGE_DEFAULT, cursor: str | None = None) -> Page:
@@ -128,7 +128,7 @@ class Listing:
         """
         most = check_number("limit", limit, default=PAGE_DEFAULT, most=PAGE_MAX)
         verb = partial(memory.page, tag=self._tag, limit=most, cursor=cursor)
-        return self._gate.read(self._seat, "memory_list", verb)
+        return self._gate.read(self._handle, "memory_list", verb)
 
     def __iter__(self) -> Iterator[Memory]:
         """Every memory, read page by page. Raises: as `page`, and when the taint rises meanwhile."""
@@ -139,7 +139,7 @@ class Listing:
             yield from page.memories
 
 
-class Tool(Protocol):
+class CallableTool(Protocol):
     """What `call_tool` needs of a tool: the surfaces show the rest of it."""
 
     def run(self, session: Session, arguments: dict[str, object]) -> dict[str, object]:
@@ -154,7 +154,7 @@ class Session:
         row: SessionRow,
         gate: Gate,
         sessions: Sessions,
-        toolset: Mapping[str, Tool],
+        toolset: Mapping[str, CallableTool],
         limits: Limits,
         origin: Origin,
         ids: Callable[[], str],
@@ -164,10 +164,10 @@ class Session:
         self.id = row.id
         self.agent = row.agent
         self.name = row.name
-        self._seat = Seat(row.id, row)
-        self.memory = SessionMemory(gate, self._seat, limits, origin)
-        self.todos = SessionTodos(gate, self._seat, limits, origin)
-        self.conversation = Conversation(gate, self._seat, origin)
+        self._handle = SessionHandle(row.id, row)
+        self.memory = SessionMemory(gate, self._handle, limits, origin)
+        self.todos = SessionTodos(gate, self._handle, limits, origin)
+        self.conversation = Conversation(gate, self._handle, origin)
         self.limits = limits
         self._gate = gate
         self._ids = ids
@@ -190,14 +190,14 @@ class Session:
         """The jobs that the session sees, and those that it makes."""
         from tidegate.jobs.session_jobs import SessionJobs  # most sessions do without them
 
-        return SessionJobs(self._gate, self._seat, self._sessions, self.limits, self._origin, self._generation)
+        return SessionJobs(self._gate, self._handle, self._sessions, self.limits, self._origin, self._generation)
 
     @property
     def runs(self) -> SessionRuns:
         """The runs of jobs at the session's own level, for whoever carries them out. Never for a model."""
         from tidegate.jobs.runs import SessionRuns
 
-        return SessionRuns(self._gate, self._seat)
+        return SessionRuns(self._gate, self._handle)
 
     @property
     def taint(self) -> Level:
@@ -232,10 +232,10 @@ class Session:
         arguments: as the model sent them. Those that try to choose a level are taken out, and audited (P2).
         Raises: InvalidArgument, LimitExceeded, NotFound, Refused, StorageError.
         """
-        self._gate.admit(self._seat, name, self._toolset)
+        self._gate.admit(self._handle, name, self._toolset)
         kept, attempted = split_level_arguments(check_arguments(arguments))
         if attempted:
-            self._gate.note_attempt(self._seat, name, attempted)
+            self._gate.note_attempt(self._handle, name, attempted)
         return self._toolset[name].run(self, kept)
 
     def context(self, *, chars_max: int = CONTEXT_CHARS_MAX) -> Context:
@@ -244,7 +244,7 @@ class Session:
         chars_max: the budget of the memories in it, 100,000 at most. The block is data (P18): it goes into a user
         message, never into the system prompt. Raises: Refused, StorageError.
         """
-        return self._gate.read(self._seat, "context", partial(context, ids=self._ids, chars_max=chars_max))
+        return self._gate.read(self._handle, "context", partial(context, ids=self._ids, chars_max=chars_max))
 
     def raise_taint(self, level: Level, *, reason: str = "") -> Level:
         """The taint after the host raised it to at least `level`, durably. For the host, never for the model.

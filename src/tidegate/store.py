@@ -7,22 +7,22 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tidegate.core.audit_log import Recorder
+from tidegate.core.audit_log import AuditLog
 from tidegate.core.gate import Gate
-from tidegate.core.maintenance import Upkeep
+from tidegate.core.maintenance import MaintainedViews
 from tidegate.core.sessions import Sessions
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import Expiry
 from tidegate.records.limits import Limits
 from tidegate.records.record import Origin
 from tidegate.records.validation import check_agent
-from tidegate.session import Session, Tool
+from tidegate.session import CallableTool, Session
 from tidegate.storage.base import StorageProvider
 from tidegate.storage.base import fresh_id as fresh_id
 from tidegate.storage.control import SessionRow
 
 if TYPE_CHECKING:
-    from tidegate.owner.context import Door
+    from tidegate.owner.context import OwnerContext
     from tidegate.owner.owner import Owner
     from tidegate.transfer.transfer import Transfer
 
@@ -44,7 +44,7 @@ class Store:
         self,
         provider: StorageProvider,
         *,
-        toolset: Mapping[str, Tool],
+        toolset: Mapping[str, CallableTool],
         clock: Callable[[], datetime] = utc_now,
         ids: Callable[[], str] = fresh_id,
         limits: Limits | None = None,
@@ -57,14 +57,14 @@ class Store:
         self._limits = limits or Limits()
         self._clock = clock
         self._audit_reads = audit_reads
-        self._recorder = recorder = Recorder(provider, clock)
-        self.sessions = Sessions(provider, recorder, ids, self._limits)
+        self._audit_log = audit_log = AuditLog(provider, clock)
+        self.sessions = Sessions(provider, audit_log, ids, self._limits)
         self._ids = ids
         self._expiry = expiry or Expiry()
         self._gate = Gate(
-            Upkeep(provider, self._expiry, clock),
+            MaintainedViews(provider, self._expiry, clock),
             self.sessions,
-            recorder,
+            audit_log,
             clock=clock,
             ids=ids,
             audit_reads=audit_reads,
@@ -128,11 +128,11 @@ class Store:
     ) -> None:
         self.close()
 
-    def _door(self, agent: str) -> Door:
-        from tidegate.owner.context import Door
+    def _door(self, agent: str) -> OwnerContext:
+        from tidegate.owner.context import OwnerContext
 
-        agent, recorder = check_agent(agent), self._recorder
-        return Door(self._provider, agent, self._clock, self._ids, self._expiry, self.sessions, recorder)
+        agent, audit_log = check_agent(agent), self._audit_log
+        return OwnerContext(self._provider, agent, self._clock, self._ids, self._expiry, self.sessions, audit_log)
 
     def tidy_runs(self, agent: str, level: Level) -> int:
         """Really remove what is no longer needed of old runs of jobs; how many versions. Raises: StorageError."""

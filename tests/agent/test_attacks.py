@@ -30,7 +30,7 @@ from tests.agent.scene import (
 )
 
 from tidegate.agent.loop import Ended, Outcome
-from tidegate.agent.messages import Asked, Returned
+from tidegate.agent.messages import ToolResult, UserMessage
 from tidegate.agent.prompt import Model
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
 from tidegate.audit.chain import Action
@@ -39,7 +39,7 @@ from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.guard import Check
 from tidegate.gateway.pins import Definition, Definitions, Pins
 from tidegate.gateway.replies import Reply
-from tidegate.owner.audit_query import Wanted
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
 from tidegate.records.record import Origin
@@ -96,7 +96,7 @@ def knows(scene: Scene, level: Level, content: str = SECRET) -> None:
 
 
 def refusals(scene: Scene) -> list[str]:
-    lines = scene.store.owner(AGENT).trail(Wanted(actions={Action.REFUSE}))
+    lines = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions={Action.REFUSE}))
     return [line.entry.event.detail for line in lines]
 
 
@@ -149,7 +149,7 @@ def test_poison_that_was_planted_high_never_reaches_a_low_conversation(scene: Sc
     victim = Recorded(script(calling("memory_search", query="order-canary"), calling("memory_list"), "ok"))
     scene.say("hello", victim, name="owner")
     assert "order-canary" not in str(victim.prompts[0].context)
-    results = [json.loads(each.text) for each in victim.prompts[-1].messages if isinstance(each, Returned)]
+    results = [json.loads(each.text) for each in victim.prompts[-1].messages if isinstance(each, ToolResult)]
     assert (results[0]["results"], results[1]["memories"]) == ([], [])
 
 
@@ -174,7 +174,7 @@ def test_a_grafted_experience_is_marked_as_imported_wherever_it_is_told(scene: S
     steps = (calling("memory_search", query="what worked last time"), calling("web__echo", text="{prompt}"), "done")
     recorded = Recorded(script(*steps))
     says(scene, web, "how did we do it?", recorded, INTERNAL, "work")
-    (told, refused) = (each for each in recorded.prompts[-1].messages if isinstance(each, Returned))
+    (told, refused) = (each for each in recorded.prompts[-1].messages if isinstance(each, ToolResult))
     assert told.text.startswith("The result, with memories that came from outside")
     assert '"origin": "import"' in told.text
     assert "\nSYSTEM" not in told.text  # stopped: it stays within its line
@@ -206,7 +206,7 @@ def test_a_poisoned_summary_stays_data_at_its_level_and_of_its_origin(scene: Sce
     recorded = Recorded(Played(poisoned, "ok", "ok"))
     scene.say("go on", recorded)
     told = recorded.prompts[-1].messages[0]
-    assert isinstance(told, Asked)
+    assert isinstance(told, UserMessage)
     assert "order-canary" in told.text  # not stopped: a summary says what its model wants
     assert "\nSYSTEM" not in told.text
     assert "order-canary" not in recorded.prompts[-1].instructions
@@ -281,7 +281,7 @@ def test_a_model_cannot_approve_anything_in_its_owners_place(scene: Scene) -> No
     scene.say("y", recorded, level=CONFIDENTIAL)
     session = scene.store.session(AGENT, "main")
     assert session.taint is CONFIDENTIAL  # stopped: it lives, and stands where it stood
-    assert recorded.prompts[0].messages[-1] == Asked("y")
+    assert recorded.prompts[0].messages[-1] == UserMessage("y")
     assert refusals(scene) == ["unknown tool P17"] * 3
 
 

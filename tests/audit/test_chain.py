@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.yardstick.chains import first_break
 
-from tidegate.audit.chain import GENESIS, Action, Entry, Event, Pen, Place, chain, commitment_of, nonce_of
+from tidegate.audit.chain import GENESIS, Action, AuditEvent, Entry, Pen, Place, chain, commitment_of, nonce_of
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.records.record import Draft, Kind, Origin
+from tidegate.records.record import Draft, Origin, RecordKind
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 SECRET = b"a secret of the owner's"
@@ -31,7 +31,7 @@ PLACES = [
 ]
 
 
-def chained(*events: Event, secret: bytes | None = None) -> list[Entry]:
+def chained(*events: AuditEvent, secret: bytes | None = None) -> list[Entry]:
     entries: list[Entry] = []
     for event in events:
         entries.append(chain(event, entries[-1] if entries else None, PLACE, secret))
@@ -40,7 +40,7 @@ def chained(*events: Event, secret: bytes | None = None) -> list[Entry]:
 
 def some(count: int = 6, secret: bytes | None = None) -> list[Entry]:
     events = [
-        Event(
+        AuditEvent(
             START + timedelta(seconds=number), f"s{number % 2}", list(Action)[number], f"detail {number}", f"c{number}"
         )
         for number in range(count)
@@ -50,7 +50,7 @@ def some(count: int = 6, secret: bytes | None = None) -> list[Entry]:
 
 def version(nonce: str, key: str, content: str, tags: tuple[str, ...]) -> Draft:
     return Draft(
-        kind=Kind.MEMORY,
+        kind=RecordKind.MEMORY,
         key=key,
         content=content,
         tags=tags,
@@ -116,7 +116,7 @@ def test_entries_in_another_order_are_found_at_the_first(one: int, other: int) -
 @pytest.mark.parametrize("at", range(7))
 def test_an_entry_put_in_is_found_where_the_chain_no_longer_fits(at: int) -> None:
     entries = some()
-    forged = chain(Event(START, "forged", Action.SAVE), entries[at - 1] if at else None, PLACE)
+    forged = chain(AuditEvent(START, "forged", Action.SAVE), entries[at - 1] if at else None, PLACE)
     assert first_break([*entries[:at], forged, *entries[at:]], PLACE) == (at + 2 if at < 6 else None)
 
 
@@ -129,7 +129,7 @@ def test_a_chain_written_anew_holds_without_a_secret_and_is_found_with_one() -> 
 
 
 def test_a_hash_is_what_the_documentation_says() -> None:
-    event = Event(datetime(2030, 1, 2, 3, 4, 5, 678, UTC), "s", Action.SAVE, "version 1 created", "c")
+    event = AuditEvent(datetime(2030, 1, 2, 3, 4, 5, 678, UTC), "s", Action.SAVE, "version 1 created", "c")
     fields = [1, "2030-01-02T03:04:05.000678+00:00", "s", "save", "version 1 created", "c", "0" * 64]
     data = json.dumps(fields, separators=(",", ":")).encode()
     assert chain(event, None, None).hash == hashlib.sha256(data).hexdigest()
@@ -144,7 +144,7 @@ def test_a_hash_is_what_the_documentation_says() -> None:
 def test_p9_a_chain_holds_in_its_own_place_and_in_no_other(place: Place, secret: bytes | None) -> None:
     assert first_break(some(secret=secret), place, secret) == 1
     with pytest.raises(StorageError):
-        Pen(place, secret).write(Event(START, "s", Action.SAVE), some(secret=secret)[-1])
+        Pen(place, secret).write(AuditEvent(START, "s", Action.SAVE), some(secret=secret)[-1])
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -156,7 +156,7 @@ def test_p9_a_commitment_is_to_a_version_in_one_place(place: Place) -> None:
 @pytest.mark.parametrize("hours", [-11, 0, 2, 5.75])
 def test_an_hour_is_the_same_in_whatever_zone_the_clock_gives_it(hours: float) -> None:
     zone = timezone(timedelta(hours=hours))
-    here = Event(START, "s", Action.SAVE)
+    here = AuditEvent(START, "s", Action.SAVE)
     there = replace(here, at=START.astimezone(zone))
     assert chain(there, None, PLACE).hash == chain(here, None, PLACE).hash
     assert first_break(chained(there, here, there), PLACE) is None
@@ -186,7 +186,7 @@ def test_a_commitment_depends_on_each_part_and_on_where_one_ends() -> None:
     versions = [version(nonce, key, content, tags) for nonce, key, content, tags in texts]
     versions += [replace(each, nonce=nonce_of(each.nonce)) for each in versions]
     first = versions[len(texts)]
-    versions += [replace(first, kind=Kind.JOB), replace(first, version=2), replace(first, origin=Origin.OWNER)]
+    versions += [replace(first, kind=RecordKind.JOB), replace(first, version=2), replace(first, origin=Origin.OWNER)]
     commitments = [commitment_of(each, PLACE) for each in versions]
     assert len(set(commitments)) == len(versions)
     assert [commitment_of(each, PLACE) for each in versions] == commitments
@@ -209,7 +209,7 @@ def test_a_commitment_reveals_nothing_without_its_nonce() -> None:
 
 texts = st.text(max_size=20)
 events = st.builds(
-    Event,
+    AuditEvent,
     st.datetimes(timezones=st.just(UTC)),
     texts,
     st.sampled_from(Action),
@@ -220,7 +220,7 @@ events = st.builds(
 
 @given(st.lists(events, max_size=8), st.one_of(st.none(), st.binary(min_size=1)), st.data())
 def test_any_chain_holds_and_none_holds_once_an_entry_is_changed(
-    made: list[Event], secret: bytes | None, data: st.DataObject
+    made: list[AuditEvent], secret: bytes | None, data: st.DataObject
 ) -> None:
     entries = chained(*made, secret=secret)
     assert first_break(iter(entries), PLACE, secret) is None
@@ -233,5 +233,5 @@ def test_any_chain_holds_and_none_holds_once_an_entry_is_changed(
 
 @given(st.text(st.characters(), max_size=9))
 def test_any_text_can_be_entered(text: str) -> None:
-    assert first_break(chained(Event(START, text, Action.SAVE, text + HALF, text)), PLACE) is None
+    assert first_break(chained(AuditEvent(START, text, Action.SAVE, text + HALF, text)), PLACE) is None
     assert len(commitment_of(version(text, text, text, (text,)), PLACE)) == 64

@@ -15,7 +15,7 @@ from tests.storage.scene import database
 import tidegate
 from tidegate.audit.anchors import Anchor
 from tidegate.audit.chain import GENESIS, Entry, Pen, Place, chain, commitment_of
-from tidegate.audit.verify import PROBLEMS_MAX, Verdict
+from tidegate.audit.verify import PROBLEMS_MAX, ChainVerdict
 from tidegate.errors import InvalidArgument, NotFound, StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.record import Record
@@ -56,7 +56,7 @@ def spoil(home: Path, *statements: str) -> None:
     connection.close()
 
 
-def verdict(home: Path, anchors: Sequence[Anchor] = ()) -> Verdict:
+def verdict(home: Path, anchors: Sequence[Anchor] = ()) -> ChainVerdict:
     with tidegate.open(home) as store:
         (found,) = store.owner(AGENT).verify(PUBLIC, anchors=anchors)
         return found
@@ -67,13 +67,13 @@ def problems(home: Path, anchors: Sequence[Anchor] = ()) -> list[tuple[int | Non
 
 
 def contents(home: Path) -> tuple[list[Record], list[Entry]]:
-    with tidegate.open(home) as store, store._provider.archive(AGENT, PUBLIC) as archive:
-        return [record for record, _ in archive.every_version()], list(archive.entries())
+    with tidegate.open(home) as store, store._provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
+        return [record for record, _ in owner_compartment.every_version()], list(owner_compartment.entries())
 
 
 def place_of(home: Path) -> Place:
-    with tidegate.open(home) as store, store._provider.archive(AGENT, PUBLIC) as archive:
-        return archive.place
+    with tidegate.open(home) as store, store._provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
+        return owner_compartment.place
 
 
 def heads(home: Path) -> list[Anchor]:
@@ -349,10 +349,10 @@ def test_p9_a_keyed_chain_cannot_be_made_anew_without_the_key(home: Path) -> Non
 def test_once_keyed_an_entry_without_the_key_breaks_the_chain() -> None:
     store, provider = keyed(b"k" * 32)
     store.session(AGENT).memory.save("k", "one")
-    with provider.archive(AGENT, PUBLIC) as archive:
-        last = archive.last_entry()
+    with provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
+        last = owner_compartment.last_entry()
         assert last is not None
-        archive.adopt_entry(chain(replace(last.event, detail="forged"), last, archive.place))
+        owner_compartment.import_entry(chain(replace(last.event, detail="forged"), last, owner_compartment.place))
     (found,) = store.owner(AGENT).verify(PUBLIC)
     assert (found.holds, found.entries) == (False, 1)
     assert found.problems[0].text == "the entry was made without the key, after entries that were made with it"

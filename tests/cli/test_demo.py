@@ -80,7 +80,7 @@ def play(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sabotage], 
 
     def run(sabotage: Sabotage) -> int:
         @asynccontextmanager
-        async def conversation(_demo: object, title: str, session: str) -> AsyncIterator[demo.Conversation]:
+        async def conversation(_demo: object, title: str, session: str) -> AsyncIterator[demo.DemoClient]:
             opened = store.session("assistant", session)
 
             async def call_tool(name: str, arguments: dict[str, Any], **_: object) -> SimpleNamespace:
@@ -88,7 +88,7 @@ def play(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sabotage], 
                 replaced = sabotage(session, name, answer.structured_content or {})
                 return SimpleNamespace(is_error=answer.is_error, structured_content=replaced)
 
-            yield demo.Conversation(SimpleNamespace(call_tool=call_tool))  # type: ignore[arg-type]
+            yield demo.DemoClient(SimpleNamespace(call_tool=call_tool))  # type: ignore[arg-type]
 
         def owner(_demo: object, *words: str) -> None:
             assert words == ("session", "raise", "main", "INTERNAL")

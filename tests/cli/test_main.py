@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import Ran, Run
 
 from tidegate.cli import main as command_line
-from tidegate.cli.common import Command, Options, Place
+from tidegate.cli.common import Command, CommandSpec, Options
 from tidegate.errors import StorageError
 
 
@@ -124,7 +124,7 @@ def test_help_loads_neither_the_engine_nor_an_extra() -> None:
 
 
 @pytest.mark.parametrize(("name", "place"), command_line.PLACES.items(), ids=command_line.PLACES)
-def test_every_command_is_at_its_place_under_its_name(name: str, place: Place) -> None:
+def test_every_command_is_at_its_place_under_its_name(name: str, place: CommandSpec) -> None:
     command = command_line.root.get_command(click.Context(command_line.root), name)
     assert command is not None
     assert command.name == name
@@ -159,7 +159,7 @@ def test_what_was_mistyped_is_answered_with_what_is_like_it(cli: Run, words: tup
 
 
 def test_words_that_people_type_are_no_commands_and_stand_for_some() -> None:
-    for word, meant in command_line._OTHER_WORDS.items():
+    for word, meant in command_line._ALIASES.items():
         assert (word in command_line.PLACES, meant.split()[0] in command_line.PLACES) == (False, True)
 
 

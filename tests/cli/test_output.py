@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 
 from tidegate.cli import output
-from tidegate.records.invisible_text import escape
+from tidegate.records.invisible_text import escape_invisible
 
 HOSTILE = {
     "clear the screen": "\x1b[2J",
@@ -45,7 +45,7 @@ SHOWN = '0123 Aä ß 会议 👨‍👩‍👧 e\u0301 ٣ \\ " क्\u200dष �
 
 
 def obeys_or_hides(text: str) -> bool:
-    return escape(text) != text or any(unicodedata.category(char) in ("Cc", "Cs") for char in text)
+    return escape_invisible(text) != text or any(unicodedata.category(char) in ("Cc", "Cs") for char in text)
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
@@ -135,7 +135,7 @@ def test_a_memory_says_when_a_lower_one_is_newer() -> None:
 def test_p18_a_line_that_nobody_escaped_is_still_one_line_that_a_terminal_does_not_obey(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output.write(f"channel {text}")
+    output.emit(f"channel {text}")
     (line, rest) = capsys.readouterr().out.split("\n")
     assert rest == ""
     assert not obeys_or_hides(line)

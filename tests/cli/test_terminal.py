@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tidegate.agent.channel import Said, Used, Waited
-from tidegate.cli.terminal import Blocks, Plain, Terminal, described, markdown
+from tidegate.agent.channel import Retrying, TextDelta, ToolCalled
+from tidegate.cli.terminal import Blocks, PlainView, TerminalView, described, markdown
 from tidegate.policy.levels import Level
 
 
@@ -49,13 +49,13 @@ def cut(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def shown(pieces: Iterable[str], view: type[Plain | Terminal] = Terminal) -> str:
+def shown(pieces: Iterable[str], view: type[PlainView | TerminalView] = TerminalView) -> str:
     """What a view writes, without the codes of its own that give colour."""
     with redirect_stdout(io.StringIO()) as written:
         terminal = view(Level.RESTRICTED)
         terminal.begin()
         for piece in pieces:
-            terminal.show(Said(piece))
+            terminal.show(TextDelta(piece))
         terminal.end()
     return written.getvalue()
 
@@ -69,13 +69,13 @@ def test_however_it_comes_all_of_it_is_shown_once(size: int) -> None:
 
 
 def test_what_goes_on_is_said_between_the_parts_of_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal = Terminal(Level.RESTRICTED)
+    terminal = TerminalView(Level.RESTRICTED)
     for event in (
-        Said("one"),
-        Used("memory_save", failed=False),
-        Used("x", True, True, "no\x1b"),
-        Waited("busy"),
-        Said("two"),
+        TextDelta("one"),
+        ToolCalled("memory_save", failed=False),
+        ToolCalled("x", True, True, "no\x1b"),
+        Retrying("busy"),
+        TextDelta("two"),
     ):
         terminal.show(event)
     terminal.end()
@@ -85,8 +85,8 @@ def test_what_goes_on_is_said_between_the_parts_of_an_answer(capsys: pytest.Capt
 
 @pytest.mark.parametrize("hostile", ["\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202eabc", "a\rb", "\x00", "\x1bc"])
 def test_a_terminal_obeys_nothing_in_an_answer(hostile: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for view in (Terminal(Level.RESTRICTED), Plain(Level.RESTRICTED)):
-        view.show(Said(f"before {hostile} after"))
+    for view in (TerminalView(Level.RESTRICTED), PlainView(Level.RESTRICTED)):
+        view.show(TextDelta(f"before {hostile} after"))
         view.end()
         view.say(f"said {hostile}")
     told = capsys.readouterr()
@@ -94,7 +94,7 @@ def test_a_terminal_obeys_nothing_in_an_answer(hostile: str, capsys: pytest.Capt
 
 
 def test_what_failed_is_told_from_what_was_refused() -> None:
-    assert described(Used("x", True, False, "too long")) == "· x (failed: too long)"
+    assert described(ToolCalled("x", True, False, "too long")) == "· x (failed: too long)"
 
 
 def test_html_is_shown_as_what_it_is() -> None:
@@ -107,16 +107,16 @@ def test_html_is_shown_as_what_it_is() -> None:
 
 def test_plain_output_ends_with_one_line_end(capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("one", "one\n", ""):
-        view = Plain(Level.RESTRICTED)
+        view = PlainView(Level.RESTRICTED)
         view.begin()
-        view.show(Said(text))
+        view.show(TextDelta(text))
         view.end()
     assert capsys.readouterr().out == "one\none\n"
 
 
 def test_a_quiet_view_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    view = Plain(Level.RESTRICTED, quiet=True)
-    for event in (Said("one"), Used("x", failed=True), Waited("busy")):
+    view = PlainView(Level.RESTRICTED, quiet=True)
+    for event in (TextDelta("one"), ToolCalled("x", failed=True), Retrying("busy")):
         view.show(event)
     view.end()
     assert capsys.readouterr() == ("", "")
@@ -143,7 +143,7 @@ PIECES = st.lists(st.one_of(st.sampled_from(MARKDOWN), st.text()), max_size=30)
 
 @given(PIECES)
 def test_p18_a_terminal_gets_nothing_unseen_whatever_it_is_told_and_however_it_is_cut(pieces: list[str]) -> None:
-    for view in (Terminal, Plain):
+    for view in (TerminalView, PlainView):
         told = shown(pieces, view)
         assert not set(told) & UNSEEN
         assert told == shown(["".join(pieces)], view)
@@ -152,7 +152,7 @@ def test_p18_a_terminal_gets_nothing_unseen_whatever_it_is_told_and_however_it_i
 
 @given(PIECES)
 def test_p18_what_is_shown_of_an_answer_as_it_grows_hides_nothing(pieces: list[str]) -> None:
-    terminal = Terminal(Level.RESTRICTED)
+    terminal = TerminalView(Level.RESTRICTED)
     console = Console(file=io.StringIO(), width=80)
     for piece in pieces:
         for _ in terminal._blocks.feed(piece):
@@ -214,10 +214,10 @@ def test_the_work_for_a_long_line_grows_with_its_length_alone(line: str, monkeyp
     for name in ("markdown", "plain"):
         monkeypatch.setattr(f"tidegate.cli.terminal.{name}", lambda text: work.append(len(text)) or "")
     monkeypatch.setattr("tidegate.cli.terminal.re.match", lambda _, text: work.append(len(text)))
-    terminal = Terminal(Level.RESTRICTED)
+    terminal = TerminalView(Level.RESTRICTED)
     text = (line * 40_000)[:40_000]
     for piece in text:
-        terminal.show(Said(piece))
+        terminal.show(TextDelta(piece))
         terminal._growing()
     growing = sum(work)
     assert max(work) <= 2_000
@@ -233,11 +233,11 @@ def test_a_block_that_is_too_long_for_markdown_is_shown_as_it_is() -> None:
 
 
 def test_a_joiner_that_the_next_character_decides_on_is_not_shown_as_an_escape_until_then() -> None:
-    terminal = Terminal(Level.RESTRICTED)
+    terminal = TerminalView(Level.RESTRICTED)
     console = Console(file=io.StringIO(), width=80)
     told = []
     for piece in ("م", "\u200c", "م", "\u200d", "a"):
-        terminal.show(Said(piece))
+        terminal.show(TextDelta(piece))
         with console.capture() as captured:
             console.print(terminal._growing())
         told.append(captured.get().strip())

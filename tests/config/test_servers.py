@@ -275,25 +275,25 @@ def test_a_server_with_a_folder_of_its_own_does_not_reach_the_home(home: Path, s
 
 
 def test_a_home_that_does_not_exist_yet_is_reached_all_the_same(tmp_path: Path) -> None:
-    from tidegate.config.exposure import reaching
+    from tidegate.config.exposure import exposes_home
 
     home = tmp_path / "not" / "yet"
-    assert reaching(["server", str(tmp_path / "not")], None, {}, home) == "command"
-    assert reaching(["server", str(tmp_path / "else")], None, {}, home) is None
+    assert exposes_home(["server", str(tmp_path / "not")], None, {}, home) == "command"
+    assert exposes_home(["server", str(tmp_path / "else")], None, {}, home) is None
 
 
 def test_another_spelling_of_the_same_folder_reaches_the_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where letter case does not count: the path differs, the folder is the same."""
-    from tidegate.config.exposure import reaching
+    from tidegate.config.exposure import exposes_home
 
     other = f"{home.parent}/HOME"
     real = Path.stat
     monkeypatch.setattr(Path, "stat", lambda self: real(home if str(self) == other else self))
-    assert reaching(["server", f"{other}/agents"], None, {}, home) == "command"
-    assert reaching(["server", f"{other}S"], None, {}, home) is None
+    assert exposes_home(["server", f"{other}/agents"], None, {}, home) == "command"
+    assert exposes_home(["server", f"{other}S"], None, {}, home) is None
 
 
 def test_a_path_that_cannot_be_looked_at_is_no_mistake_of_the_check(home: Path) -> None:
-    from tidegate.config.exposure import reaching
+    from tidegate.config.exposure import exposes_home
 
-    assert reaching(["server", "a" * 5000, "a\0b", os.fsdecode(b"\xff")], None, {}, home) is None
+    assert exposes_home(["server", "a" * 5000, "a\0b", os.fsdecode(b"\xff")], None, {}, home) is None

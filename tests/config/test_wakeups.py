@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.config import channels as config_channels
-from tidegate.config.home import Run, Settings, Trigger, load
+from tidegate.config.home import RunSettings, Settings, TriggerSettings, load
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 
@@ -20,7 +20,7 @@ def loaded(home: Path, text: str, **environ: str) -> Settings:
 
 def test_without_a_word_there_is_a_default_for_everything(tmp_path: Path) -> None:
     settings = load(tmp_path, {})
-    assert (settings.run, settings.trigger, settings.channels) == (Run(), Trigger(), {})
+    assert (settings.run, settings.trigger, settings.channels) == (RunSettings(), TriggerSettings(), {})
     assert settings.trigger.level is Level.PUBLIC
 
 
@@ -47,8 +47,8 @@ def test_every_key_counts(tmp_path: Path) -> None:
         kind = "log"
         """,
     )
-    assert settings.run == Run(5, 2, 30, False, "diary")
-    trigger = Trigger(10, "22:00-07:00", "Europe/Berlin", Level.INTERNAL, Level.CONFIDENTIAL, "phone")
+    assert settings.run == RunSettings(5, 2, 30, False, "diary")
+    trigger = TriggerSettings(10, "22:00-07:00", "Europe/Berlin", Level.INTERNAL, Level.CONFIDENTIAL, "phone")
     assert settings.trigger == trigger
 
 
@@ -107,7 +107,7 @@ def test_channels_of_each_kind(tmp_path: Path) -> None:
         + '[channels.phone]\nkind = "apprise"\nurl_env = "PHONE"\nclearance = "PUBLIC"\n'
         + '[channels.hook]\nkind = "apprise"\nurl = "json://user:hush@localhost"\n',
     ).channels
-    assert channels["diary"] == config_channels.Channel("diary", "file", Level.INTERNAL, Path("/var/tmp/diary"))
+    assert channels["diary"] == config_channels.ChannelSettings("diary", "file", Level.INTERNAL, Path("/var/tmp/diary"))
     assert channels["console"].clearance is None
     assert channels["phone"].url_env == "PHONE"
     assert "hush" not in repr(channels)

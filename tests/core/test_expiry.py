@@ -13,10 +13,10 @@ from tidegate.audit.chain import Action
 from tidegate.core import expiry as core_expiry
 from tidegate.core import maintenance as upkeep
 from tidegate.errors import NotFound
-from tidegate.owner.audit_query import Wanted
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import Expiry
-from tidegate.records.record import Kind
+from tidegate.records.record import RecordKind
 from tidegate.search import ranking as rank
 from tidegate.storage.base import StorageProvider
 
@@ -40,7 +40,7 @@ def found(scene: Scene, query: str, level: Level = PUBLIC) -> list[str]:
 
 
 def expired(scene: Scene) -> int:
-    return len(list(scene.store.owner(AGENT).trail(Wanted(actions=[Action.EXPIRE]))))
+    return len(list(scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.EXPIRE]))))
 
 
 def test_a_memory_lives_to_the_moment_before_it_expires(scene: Scene) -> None:
@@ -152,7 +152,7 @@ def test_a_write_puts_away_what_has_expired_at_its_own_level_with_an_entry(scene
     scene.save("other", "apples", RESTRICTED)
     assert expired(scene) == 0  # P2: nobody writes at another level
     scene.save("other", "apples")
-    (line,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.EXPIRE]))
+    (line,) = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.EXPIRE]))
     assert (line.level, line.key, line.entry.event.at, line.entry.event.session) == (PUBLIC, "k", scene.now, "")
     assert scene.store.owner(AGENT).history("k", PUBLIC)[0].deleted_at == expires_at
     assert all(verdict.holds for verdict in scene.store.owner(AGENT).verify())
@@ -177,13 +177,13 @@ def test_a_search_passes_over_only_so_many_expired_memories_and_says_that_it_is_
     scene.wait(8 * DAY)
     monkeypatch.setattr(upkeep, "SWEEP_STEP", 0)
     scene.save("new", "apples apples apples")
-    read, real = list[str](), core_expiry.Fading._lives
+    read, real = list[str](), core_expiry.ExpiringReader._lives
 
-    def lives(compartment: core_expiry.Fading, kind: Kind, key: str) -> bool:
+    def lives(compartment: core_expiry.ExpiringReader, kind: RecordKind, key: str) -> bool:
         read.append(key)
         return real(compartment, kind, key)
 
-    monkeypatch.setattr(core_expiry.Fading, "_lives", lives)
+    monkeypatch.setattr(core_expiry.ExpiringReader, "_lives", lives)
     for common in (False, True):  # as rare words, and as words that are looked for in the newest alone
         if common:
             monkeypatch.setattr(rank, "FREQUENCY_MAX", 10)
@@ -222,16 +222,16 @@ def test_a_process_looks_for_what_has_expired_once_in_a_while(opening: Open, mon
 
 
 def test_kinds_other_than_memories_never_expire(opening: Open) -> None:
-    from tidegate.records.record import Kind
+    from tidegate.records.record import RecordKind
 
     scene = opening(expiry=Expiry(levels={PUBLIC: WEEK}))
     scene.save("k", "text")
-    with scene.provider.archive(AGENT, PUBLIC) as archive:
-        memory = archive.read(Kind.MEMORY, "k")
+    with scene.provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
+        memory = owner_compartment.read(RecordKind.MEMORY, "k")
     assert memory is not None
     from dataclasses import replace
 
-    other = replace(memory, kind=Kind.TODO)
+    other = replace(memory, kind=RecordKind.TODO)
     assert Expiry(levels={PUBLIC: WEEK}).expires_at(other) is None
     assert Expiry(levels={PUBLIC: WEEK}).expires_at(memory) == NOW + WEEK
 
@@ -239,7 +239,7 @@ def test_kinds_other_than_memories_never_expire(opening: Open) -> None:
 def test_without_rules_the_views_are_the_providers_own(opening: Open) -> None:
     scene = opening()
     scene.save("k", "text")
-    views = upkeep.Upkeep(scene.provider, Expiry(), lambda: scene.now)
+    views = upkeep.MaintainedViews(scene.provider, Expiry(), lambda: scene.now)
     with views.view(AGENT, PUBLIC) as view, views.writable_view(AGENT, PUBLIC) as writable:
         assert {type(each) for each in (*view.visible, writable.own)} == {type(_own(scene.provider))}
 
@@ -251,7 +251,7 @@ def _own(provider: StorageProvider) -> object:
 
 def test_with_rules_everything_of_a_compartment_can_still_be_asked(scene: Scene) -> None:
     scene.save("k", "apples", PUBLIC, "scratch")
-    views = upkeep.Upkeep(scene.provider, Expiry(tags={"scratch": WEEK}), lambda: scene.now)
+    views = upkeep.MaintainedViews(scene.provider, Expiry(tags={"scratch": WEEK}), lambda: scene.now)
     with views.view(AGENT, PUBLIC) as view:
         own = view.visible[0]
         assert [entry.sequence for entry in own.entries()] == [1]

@@ -10,9 +10,9 @@ import pytest
 from tidegate import InvalidArgument, Level, Refused, Session, Store
 from tidegate.audit.chain import Action
 from tidegate.core import memory
-from tidegate.core.gate import Act, Answer, Seat
-from tidegate.core.variants import Item
-from tidegate.owner.audit_query import Wanted
+from tidegate.core.gate import Act, Answer, SessionHandle
+from tidegate.core.variants import NewRecord
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.records.memory import Saved
 from tidegate.storage.base import View, WritableView
 from tidegate.storage.inmemory.provider import InMemoryProvider
@@ -71,13 +71,15 @@ def test_p1_a_write_that_saw_too_much_is_refused_and_undone(store: Store) -> Non
     with pytest.raises(Refused) as refused:
         session.memory.delete("k")  # its answer would say that a higher variant shows again
     assert refused.value.details == {"rule": "P1"}
-    assert [line.entry.event.action for line in store.owner(AGENT).trail(Wanted(level=Level.PUBLIC))] == [
+    assert [
+        line.entry.event.action for line in store.owner(AGENT).find_audit_lines(AuditFilter(level=Level.PUBLIC))
+    ] == [
         "save",
         "refuse",
     ]
 
 
-class RacingSeat(Seat):
+class RacingSeat(SessionHandle):
     """A seat of which another thread writes down, at the worst moment, where the session stood before."""
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -88,7 +90,7 @@ def overtaken(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
     """From now on the first save at PUBLIC is overtaken by an act on its session, as of another process."""
     whole, acts = memory.save, [act]
 
-    def save(view: WritableView, by: Act, items: Sequence[Item]) -> Answer[list[Saved]]:
+    def save(view: WritableView, by: Act, items: Sequence[NewRecord]) -> Answer[list[Saved]]:
         saved = whole(view, by, items)
         if view.own.level is Level.PUBLIC and acts:
             acts.pop()()
@@ -121,7 +123,7 @@ def test_p7_what_another_thread_saw_earlier_lets_nothing_out_after_the_end(
     store = Store(InMemoryProvider(), toolset=TOOLS)
     session = store.session(AGENT, "main")
     session.memory.save("k", "the secret")
-    session.memory._seat = RacingSeat(session.id, session._seat.seen)
+    session.memory._handle = RacingSeat(session.id, session._handle.seen)
     assert call(session)
     store.sessions.reset(session.id)
     with pytest.raises(Refused) as refused:
@@ -150,5 +152,5 @@ def test_p12_a_refusal_is_entered_with_a_name_of_ours_and_none_of_the_models() -
     session.end()
     with pytest.raises(Refused, match="session ended"):
         session.memory.get("k")
-    refused = store.owner(AGENT).trail(Wanted(actions=[Action.REFUSE]))
+    refused = store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.REFUSE]))
     assert [line.entry.event.detail for line in refused] == ["unknown tool P17", "memory_get P7"]

@@ -16,7 +16,7 @@ import tidegate
 from tidegate.audit.chain import Action
 from tidegate.core import maintenance as upkeep
 from tidegate.errors import NotFound, StorageError
-from tidegate.owner.audit_query import Wanted
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.search.analysis import ANALYSIS_VERSION
 
@@ -29,14 +29,18 @@ def found(scene: Scene, query: str, level: Level = PUBLIC) -> tuple[list[str], b
 
 
 def state(scene: Scene, level: Level = PUBLIC) -> object:
-    with scene.provider.archive(AGENT, level) as archive:
-        return archive.statistics(), dict(archive.frequencies(["apples", "pears", "t"])), archive.index_whole()
+    with scene.provider.owner_compartment(AGENT, level) as owner_compartment:
+        return (
+            owner_compartment.statistics(),
+            dict(owner_compartment.frequencies(["apples", "pears", "t"])),
+            owner_compartment.index_whole(),
+        )
 
 
 def start_anew(scene: Scene, level: Level = PUBLIC) -> None:
     """Leave the index as a kill at the beginning of its making would."""
-    with scene.provider.archive(AGENT, level) as archive, archive.transaction():
-        archive.clear_index()
+    with scene.provider.owner_compartment(AGENT, level) as owner_compartment, owner_compartment.transaction():
+        owner_compartment.clear_index()
 
 
 def reopened(scene: Scene) -> Scene:
@@ -68,7 +72,7 @@ def test_reindex_tells_of_its_progress_and_is_entered(scene: Scene) -> None:
     said: list[str] = []
     scene.store.owner(AGENT).reindex(PUBLIC, progress=said.append)
     assert said == ["PUBLIC: 2 memories indexed", "PUBLIC: 4 memories indexed"]
-    (line,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.REINDEX]))
+    (line,) = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.REINDEX]))
     assert line.entry.event.detail == "5 memories"
 
 
@@ -143,8 +147,8 @@ def test_the_index_of_a_lower_level_is_left_to_that_level(scene: Scene) -> None:
     scene.save("k", "apples", INTERNAL)
     for _ in range(5):
         assert found(scene, "apples", INTERNAL) == (["k"], False)
-    with scene.provider.archive(AGENT, PUBLIC) as archive:
-        assert not archive.index_whole()
+    with scene.provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
+        assert not owner_compartment.index_whole()
 
 
 def test_reading_goes_on_where_the_index_cannot_be_made(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +184,7 @@ def test_agents_that_there_are_not_fill_no_memory(scene: Scene, monkeypatch: pyt
     for number in range(10):
         assert list(scene.store.session(f"nobody{number}").memory.list()) == []
     kept_up = scene.store._gate._views
-    assert isinstance(kept_up, upkeep.Upkeep)
+    assert isinstance(kept_up, upkeep.MaintainedViews)
     assert len(kept_up._indexed) <= 3
     assert found(scene, "apples")[1]
 
@@ -202,11 +206,11 @@ def test_m07_an_index_of_another_analysis_is_made_anew_at_the_first_call(home: P
 def test_m07_only_one_of_two_processes_begins_the_index_anew(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tidegate.open(home) as store:
         store.session(AGENT).memory.save("k", "apples")
-        with store._provider.archive(AGENT, PUBLIC) as archive:
+        with store._provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
             answers = iter([False, True])  # the other process began between the look and the lock
-            monkeypatch.setattr(type(archive), "index_started", lambda _: next(answers))
-            monkeypatch.setattr(type(archive), "clear_index", lambda _: pytest.fail("begun twice"))
-            assert upkeep.index_step(archive) is None
+            monkeypatch.setattr(type(owner_compartment), "index_started", lambda _: next(answers))
+            monkeypatch.setattr(type(owner_compartment), "clear_index", lambda _: pytest.fail("begun twice"))
+            assert upkeep.index_step(owner_compartment) is None
 
 
 def test_m07_rows_lost_from_the_index_come_back_with_a_reindex(home: Path) -> None:

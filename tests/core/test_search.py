@@ -11,7 +11,7 @@ from tests.core.scene import AGENT, Scene
 
 from tidegate import Level, Session
 from tidegate.records.expiry import Expiry
-from tidegate.records.record import Kind, Record
+from tidegate.records.record import Record, RecordKind
 from tidegate.search import ranking as rank
 from tidegate.search import reranking as rerank
 from tidegate.storage.base import BudgetSpentError, Candidate
@@ -83,7 +83,7 @@ def test_each_text_is_read_once_and_those_not_reranked_when_they_are_hits(
     read: list[str] = []
     real = InMemoryCompartment.read
 
-    def counted(self: InMemoryCompartment, kind: Kind, key: str, **rest: int) -> Record | None:
+    def counted(self: InMemoryCompartment, kind: RecordKind, key: str, **rest: int) -> Record | None:
         read.append(key)
         return real(self, kind, key, **rest)
 

@@ -17,7 +17,7 @@ from tidegate.audit.chain import Action
 from tidegate.core import memory
 from tidegate.core.audit_log import Chain
 from tidegate.core.gate import Answer
-from tidegate.owner.audit_query import Wanted
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.rules import CHILD_DEPTH_MAX
 from tidegate.policy.servers import Classification, Pin
 from tidegate.session import Session
@@ -48,9 +48,9 @@ def test_a_session_is_shown_by_whose_it_is_and_where_it_stands(scene: Scene) -> 
     session.raise_taint(Level.INTERNAL)
     assert repr(session) == "<Session agent='assistant' name='main' taint=INTERNAL>"
     session.end()
-    entries = list(scene.store.owner(AGENT).trail())
+    entries = list(scene.store.owner(AGENT).find_audit_lines())
     assert repr(session) == "<Session agent='assistant' name='main' ended>"
-    assert list(scene.store.owner(AGENT).trail()) == entries
+    assert list(scene.store.owner(AGENT).find_audit_lines()) == entries
 
 
 def test_a_session_of_a_closed_store_is_shown_too(home: Path) -> None:
@@ -182,15 +182,15 @@ def test_p6_a_raise_that_fails_takes_no_session_with_it_that_was_opened_meanwhil
 
 def meanwhile(scene: Scene, patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Let something happen once, after the next change of a session was judged and before it takes any lock."""
-    recorder = scene.store.sessions._recorder
-    real, acts = recorder.chain, iter([act])
+    audit_log = scene.store.sessions._audit_log
+    real, acts = audit_log.chain, iter([act])
 
     def chain(agent: str, level: Level) -> Chain:
         for each in acts:
             each()
         return real(agent, level)
 
-    patch.setattr(recorder, "chain", chain)
+    patch.setattr(audit_log, "chain", chain)
 
 
 @pytest.mark.parametrize("name", [None, "main"])
@@ -200,7 +200,10 @@ def test_p4_a_raise_that_another_overtook_is_judged_anew_and_entered_as_it_came(
     session = scene.store.session(AGENT, name)
     meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.INTERNAL))
     assert session.raise_taint(Level.CONFIDENTIAL) is Level.CONFIDENTIAL
-    raises = [line.entry.event.detail for line in scene.store.owner(AGENT).trail(Wanted(actions=[Action.RAISE]))]
+    raises = [
+        line.entry.event.detail
+        for line in scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.RAISE]))
+    ]
     assert sorted(raises) == ["INTERNAL to CONFIDENTIAL: ", "PUBLIC to INTERNAL: "]
 
 
@@ -217,7 +220,7 @@ def test_p15_an_end_that_a_raise_overtook_is_entered_where_the_session_stands_by
     session = scene.store.session(AGENT, "main")
     meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.INTERNAL))
     session.end()
-    (end,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.RESET]))
+    (end,) = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.RESET]))
     assert end.level is Level.INTERNAL
 
 
@@ -276,7 +279,7 @@ def test_p9_a_reason_that_no_file_can_hold_stops_no_raise(backend: str, tmp_path
     scene = Scene(home.provider(), tmp_path)
     session = scene.store.session(AGENT, "main")
     assert session.raise_taint(Level.INTERNAL, reason="read \udcff\0") is Level.INTERNAL
-    (raised,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.RAISE]))
+    (raised,) = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.RAISE]))
     assert raised.entry.event.detail == "PUBLIC to INTERNAL: read \\udcff\0"
     scene.store.close()
     home.close()
@@ -337,7 +340,9 @@ def test_p9_what_the_owner_does_with_a_session_is_entered(scene: Scene) -> None:
     session = scene.store.session(AGENT, "main", Level.INTERNAL)
     scene.store.sessions.set_ceiling(session.id, Level.CONFIDENTIAL)
     scene.store.sessions.reset(session.id)
-    entries = [line.entry.event for line in scene.store.owner(AGENT).trail(Wanted(level=Level.INTERNAL))]
+    entries = [
+        line.entry.event for line in scene.store.owner(AGENT).find_audit_lines(AuditFilter(level=Level.INTERNAL))
+    ]
     assert [(event.action, event.detail) for event in entries] == [
         (Action.OPEN, "INTERNAL under RESTRICTED"),
         (Action.CEILING, "RESTRICTED to CONFIDENTIAL"),

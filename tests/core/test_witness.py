@@ -38,8 +38,8 @@ class Home:
             return next(row for row in store.sessions.list(AGENT) if row.name == name)
 
     def entered(self, level: Level) -> list[str]:
-        with closing(self.open()) as store, store._provider.archive(AGENT, level) as archive:
-            return [str(entry.event.action) for entry in archive.entries()]
+        with closing(self.open()) as store, store._provider.owner_compartment(AGENT, level) as owner_compartment:
+            return [str(entry.event.action) for entry in owner_compartment.entries()]
 
     def resumed(self, name: str = "main") -> Level:
         with self.open() as store:

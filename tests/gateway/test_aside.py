@@ -16,7 +16,7 @@ import pytest
 from tidegate.config.servers import Server
 from tidegate.gateway.bounds import CutOffError
 from tidegate.gateway.connections import look
-from tidegate.gateway.diagnostics import Aside, why_not_reached, why_not_started
+from tidegate.gateway.diagnostics import ServerDiagnostics, why_not_reached, why_not_started
 from tidegate.gateway.process import Process
 
 
@@ -38,7 +38,7 @@ def test_the_last_words_of_a_server_that_dies_are_told() -> None:
 
 
 def test_no_more_than_the_last_lines_are_kept() -> None:
-    aside = Aside()
+    aside = ServerDiagnostics()
     for number in range(10_000):
         aside.wrote(b"\xff %d\n" % number)
     assert aside.lines == [f"\ufffd {number}" for number in range(9_992, 10_000)]

@@ -11,7 +11,7 @@ import pytest
 from tests.gateway.conftest import AT, ECHO
 
 from tidegate.config.servers import Server
-from tidegate.gateway.catalog import NAME_CHARS_MAX, offered_name, offers
+from tidegate.gateway.catalog import NAME_CHARS_MAX, catalog, catalog_name
 from tidegate.gateway.pins import Definition, Pins
 from tidegate.gateway.replies import Reply, no_answer, outside
 from tidegate.policy.levels import Level
@@ -79,15 +79,15 @@ def test_no_answer_is_in_our_own_words() -> None:
 
 
 def test_a_tool_is_offered_under_its_server_and_its_name() -> None:
-    assert offered_name("files", "read_text-file") == "files__read_text-file"
+    assert catalog_name("files", "read_text-file") == "files__read_text-file"
 
 
 @pytest.mark.parametrize("tool", ["a.b", "a/b", "ä", "x" * 60, "", "a b", "\ud800", "a\nb"])
 def test_a_name_that_models_cannot_say_is_made_into_one_that_stays_apart(tool: str) -> None:
-    name = offered_name("files", tool)
+    name = catalog_name("files", tool)
     assert len(name) <= NAME_CHARS_MAX
     assert json.dumps(name).strip('"').replace("_", "").replace("-", "").isalnum()
-    assert tool == "" or name != offered_name("files", tool + "x")
+    assert tool == "" or name != catalog_name("files", tool + "x")
 
 
 def test_only_trusted_tools_are_offered_and_each_with_its_classification(home: Path) -> None:
@@ -96,7 +96,7 @@ def test_only_trusted_tools_are_offered_and_each_with_its_classification(home: P
     pins.trust("not-configured", [ECHO], AT)
     level = Classification(Level.PUBLIC, Level.PUBLIC)
     servers = [Server("a", command=("x",), tools={"echo": level}), Server("never-looked-at", command=("x",))]
-    found = offers(servers, pins)
+    found = catalog(servers, pins)
     assert [(name, offer.classification) for name, offer in found.items()] == [
         ("a__b_c_b476cc5a", None),
         ("a__echo", level),

@@ -15,7 +15,7 @@ from tidegate.jobs import session_jobs as core_jobs
 from tidegate.jobs.job import back_off, began_at, group_of, name_of, read_plan, risen_group
 from tidegate.policy.levels import Level
 from tidegate.records.message_keys import key_of
-from tidegate.records.record import Draft, Kind, Origin
+from tidegate.records.record import Draft, Origin, RecordKind
 from tidegate.tools import AGENT_TOOLS, TOOLS
 
 TOOL = {"name": "digest", "schedule": "0 9 * * *", "prompt": "sum up"}
@@ -43,7 +43,9 @@ def test_p2_whatever_level_a_model_asks_for_the_job_is_at_its_sessions(scene: Sc
     assert made["classification"] == "CONFIDENTIAL"
     assert scene.session(INTERNAL).call_tool("cron_list") == {"jobs": []}
     attempts = [
-        line.entry.event.detail for line in scene.store.owner(AGENT).trail() if line.entry.event.action == "attempt"
+        line.entry.event.detail
+        for line in scene.store.owner(AGENT).find_audit_lines()
+        if line.entry.event.action == "attempt"
     ]
     assert attempts == ["cron_create classification level"]
 
@@ -301,8 +303,10 @@ def test_a_number_at_which_an_id_is_remembered_is_given_to_no_other_event(scene:
     scene.add()
     first = scene.session().jobs.post("job", "hello", event_id="first").number
     scene.tick()
-    with scene.store._provider.archive(AGENT, PUBLIC) as archive, archive.transaction():
-        archive.bury(Kind.RUN, key_of("job/job", first), scene.clock.now)  # as when it was tidied
+    with scene.store._provider.owner_compartment(AGENT, PUBLIC) as owner_compartment, owner_compartment.transaction():
+        owner_compartment.soft_delete(
+            RecordKind.RUN, key_of("job/job", first), scene.clock.now
+        )  # as when it was tidied
     assert scene.session().jobs.post("job", "hello", event_id="second").number > first
     assert scene.session().jobs.post("job", "hello", event_id="first").state == "done"
 
@@ -330,8 +334,8 @@ def test_what_the_runs_of_a_removed_job_said_can_be_purged(scene: Scene, level: 
     assert scene.runs("gone") == []
     assert scene.states("stays").count("done") == 1
     for each in Level:
-        with scene.store._provider.archive(AGENT, each) as archive:
-            kept = [record for record, _ in archive.every_version() if record.kind is Kind.RUN]
+        with scene.store._provider.owner_compartment(AGENT, each) as owner_compartment:
+            kept = [record for record, _ in owner_compartment.every_version() if record.kind is RecordKind.RUN]
         assert not any("gone" in record.key for record in kept)
     assert all(verdict.holds for verdict in owner.verify())
     scene.tick(level)
@@ -429,7 +433,7 @@ def test_p17_a_run_that_cannot_be_read_stops_its_level_and_no_other(scene: Scene
     scene.add(level=INTERNAL)
     scene.add(level=PUBLIC)
     draft = Draft(
-        kind=Kind.RUN,
+        kind=RecordKind.RUN,
         key="g/000000000001",
         content=text,
         tags=("open",),

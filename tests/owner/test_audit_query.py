@@ -9,19 +9,19 @@ from tests.core.scene import AGENT, Open, Scene
 
 from tidegate.audit.chain import Action
 from tidegate.errors import NotFound
-from tidegate.owner import audit_query as trail
-from tidegate.owner.audit_query import Line, Wanted
+from tidegate.owner import audit_query as find_audit_lines
+from tidegate.owner.audit_query import AuditFilter, AuditLine
 from tidegate.policy.levels import Level
-from tidegate.records.record import Kind
+from tidegate.records.record import RecordKind
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 
 
-def lines(scene: Scene, wanted: Wanted | None = None) -> list[Line]:
-    return list(scene.store.owner(AGENT).trail(wanted))
+def lines(scene: Scene, wanted: AuditFilter | None = None) -> list[AuditLine]:
+    return list(scene.store.owner(AGENT).find_audit_lines(wanted))
 
 
-def told(scene: Scene, wanted: Wanted | None = None) -> list[tuple[Level, str, str | None]]:
+def told(scene: Scene, wanted: AuditFilter | None = None) -> list[tuple[Level, str, str | None]]:
     return [(line.level, str(line.entry.event.action), line.key) for line in lines(scene, wanted)]
 
 
@@ -45,7 +45,7 @@ def test_entries_of_one_moment_come_lowest_level_first_and_in_their_order(scene:
 
 
 def test_more_entries_than_one_read_come_all_and_once(opening: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trail, "_BATCH", 2)
+    monkeypatch.setattr(find_audit_lines, "_BATCH", 2)
     scene = opening()
     for number in range(5):
         scene.save(f"k{number}", "text")
@@ -64,7 +64,7 @@ def test_entries_tell_of_what_kind_their_record_is(scene: Scene) -> None:
     session = scene.store.session(AGENT, "main")
     session.memory.save("k", "one")
     session.conversation.append(["Hello."])
-    assert [line.kind for line in lines(scene)] == [None, Kind.MEMORY, Kind.MESSAGE]
+    assert [line.kind for line in lines(scene)] == [None, RecordKind.MEMORY, RecordKind.MESSAGE]
 
 
 def test_entries_that_are_about_no_memory_tell_no_key(scene: Scene) -> None:
@@ -77,13 +77,13 @@ def test_entries_can_be_filtered_by_level_session_and_action(scene: Scene) -> No
     main.memory.save("k", "one")
     scene.save("k", "two", INTERNAL)
     scene.delete("k", INTERNAL)
-    assert told(scene, Wanted(level=INTERNAL)) == [(INTERNAL, "save", "k"), (INTERNAL, "delete", "k")]
-    assert told(scene, Wanted(sessions={main.id})) == [(PUBLIC, "open", None), (PUBLIC, "save", "k")]
-    assert told(scene, Wanted(actions=[Action.DELETE, Action.OPEN])) == [
+    assert told(scene, AuditFilter(level=INTERNAL)) == [(INTERNAL, "save", "k"), (INTERNAL, "delete", "k")]
+    assert told(scene, AuditFilter(sessions={main.id})) == [(PUBLIC, "open", None), (PUBLIC, "save", "k")]
+    assert told(scene, AuditFilter(actions=[Action.DELETE, Action.OPEN])) == [
         (PUBLIC, "open", None),
         (INTERNAL, "delete", "k"),
     ]
-    assert told(scene, Wanted(sessions=set())) == []
+    assert told(scene, AuditFilter(sessions=set())) == []
 
 
 def test_entries_can_be_filtered_by_time_both_ends_included(scene: Scene) -> None:
@@ -91,7 +91,7 @@ def test_entries_can_be_filtered_by_time_both_ends_included(scene: Scene) -> Non
     for number in range(4):
         scene.save(f"k{number}", "text")
         scene.wait()
-    wanted = Wanted(since=start + timedelta(seconds=1), until=start + timedelta(seconds=2))
+    wanted = AuditFilter(since=start + timedelta(seconds=1), until=start + timedelta(seconds=2))
     assert [key for _, _, key in told(scene, wanted)] == ["k1", "k2"]
 
 
@@ -105,4 +105,4 @@ def test_reads_are_entered_only_when_that_is_set(opening: Open) -> None:
 
 def test_the_trail_of_an_unknown_agent_is_not_found(scene: Scene) -> None:
     with pytest.raises(NotFound):
-        list(scene.store.owner("nobody").trail())
+        list(scene.store.owner("nobody").find_audit_lines())

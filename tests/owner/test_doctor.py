@@ -461,15 +461,15 @@ def test_an_index_that_disagrees_with_the_memories_is_found_and_made_anew(made: 
 
 
 def test_an_index_that_agrees_with_itself_and_not_with_the_memories_is_found_and_made_anew(made: Path) -> None:
-    with tidegate.open(made) as store, store._provider.archive(AGENT, Level.PUBLIC) as archive:
-        with archive.transaction():
-            archive.clear_index()
+    with tidegate.open(made) as store, store._provider.owner_compartment(AGENT, Level.PUBLIC) as owner_compartment:
+        with owner_compartment.transaction():
+            owner_compartment.clear_index()
         from tidegate.search.analysis import analyse
 
-        with archive.transaction():
-            for record in archive.unindexed(after="", limit=99):
-                archive.index(record, analyse(record.key, record.tags, "other text"))
-            archive.settle_index()
+        with owner_compartment.transaction():
+            for record in owner_compartment.unindexed(after="", limit=99):
+                owner_compartment.index(record, analyse(record.key, record.tags, "other text"))
+            owner_compartment.mark_index_complete()
     finding = only(made)
     assert "other words" in finding.problem
     assert all(each.repaired for each in examined(made, repair=True))

@@ -43,8 +43,8 @@ def test_p5_a_refusal_after_an_erasure_is_entered_only_where_its_own_level_was_u
     scene.store.session(AGENT, level=level).memory.save("k", "one")
     with pytest.raises(Refused, match="ended"):
         ended.memory.get("k")
-    with scene.provider.archive(AGENT, Level.INTERNAL) as archive:
-        actions = [str(entry.event.action) for entry in archive.entries()]
+    with scene.provider.owner_compartment(AGENT, Level.INTERNAL) as owner_compartment:
+        actions = [str(entry.event.action) for entry in owner_compartment.entries()]
     assert actions == (["save", "refuse"] if level is Level.INTERNAL else [])
 
 

@@ -9,22 +9,22 @@ from tests.core.scene import AGENT, Open, Scene
 
 from tidegate.audit.chain import Action
 from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError
-from tidegate.owner.audit_query import Wanted
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import Expiry
 from tidegate.records.record import Origin
-from tidegate.records.version import State
+from tidegate.records.version import VersionState
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 
 
-def seen(scene: Scene, key: str = "k", level: Level | None = None) -> list[tuple[Level, int, State, str]]:
+def seen(scene: Scene, key: str = "k", level: Level | None = None) -> list[tuple[Level, int, VersionState, str]]:
     versions = scene.store.owner(AGENT).history(key, level)
     return [(each.classification, each.version, each.state, each.content) for each in versions]
 
 
 def details(scene: Scene, level: Level, action: Action) -> list[str]:
-    lines = scene.store.owner(AGENT).trail(Wanted(level=level, actions=[action]))
+    lines = scene.store.owner(AGENT).find_audit_lines(AuditFilter(level=level, actions=[action]))
     return [line.entry.event.detail for line in lines]
 
 
@@ -36,17 +36,17 @@ def test_history_shows_every_version_at_every_level_newest_first(scene: Scene) -
         scene.save("k", f"text {number}", level)
         scene.wait()
     assert seen(scene) == [
-        (INTERNAL, 1, State.LIVE, "text 3"),
-        (PUBLIC, 2, State.LIVE, "text 2"),
-        (RESTRICTED, 1, State.LIVE, "text 1"),
-        (PUBLIC, 1, State.SUPERSEDED, "text 0"),
+        (INTERNAL, 1, VersionState.LIVE, "text 3"),
+        (PUBLIC, 2, VersionState.LIVE, "text 2"),
+        (RESTRICTED, 1, VersionState.LIVE, "text 1"),
+        (PUBLIC, 1, VersionState.SUPERSEDED, "text 0"),
     ]
 
 
 def test_history_at_one_level_shows_no_other(scene: Scene) -> None:
     scene.save("k", "low")
     scene.save("k", "high", RESTRICTED)
-    assert seen(scene, level=PUBLIC) == [(PUBLIC, 1, State.LIVE, "low")]
+    assert seen(scene, level=PUBLIC) == [(PUBLIC, 1, VersionState.LIVE, "low")]
 
 
 def test_history_marks_what_was_deleted_also_after_it_was_saved_anew(scene: Scene) -> None:
@@ -54,10 +54,10 @@ def test_history_marks_what_was_deleted_also_after_it_was_saved_anew(scene: Scen
     scene.wait()
     scene.delete("k")
     deleted_at = scene.now
-    assert [state for _, _, state, _ in seen(scene)] == [State.DELETED]
+    assert [state for _, _, state, _ in seen(scene)] == [VersionState.DELETED]
     scene.wait()
     scene.save("k", "two")
-    assert [state for _, _, state, _ in seen(scene)] == [State.LIVE, State.DELETED]
+    assert [state for _, _, state, _ in seen(scene)] == [VersionState.LIVE, VersionState.DELETED]
     assert [each.deleted_at for each in scene.store.owner(AGENT).history("k")] == [None, deleted_at]
 
 
@@ -154,7 +154,7 @@ def test_restore_in_a_session_is_entered_as_that_sessions(scene: Scene) -> None:
     scene.delete("k")
     session = scene.store.session(AGENT).id
     scene.store.owner(AGENT).restore("k", PUBLIC, session=session)
-    (line,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.RESTORE]))
+    (line,) = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.RESTORE]))
     assert line.entry.event.session == session
 
 
@@ -177,7 +177,7 @@ def test_what_has_expired_shows_so_and_can_be_restored(opening: Open) -> None:
     expires_at = scene.now + timedelta(days=1)
     scene.wait(2 * 86_400)
     (version,) = scene.store.owner(AGENT).history("k")
-    assert (version.state, version.deleted_at) == (State.EXPIRED, expires_at)
+    assert (version.state, version.deleted_at) == (VersionState.EXPIRED, expires_at)
     assert scene.store.owner(AGENT).restore("k", PUBLIC).status == "created"
     assert scene.content("k") == "one"
 
@@ -190,7 +190,7 @@ def test_relabel_copies_and_the_original_stays(scene: Scene) -> None:
     done = scene.store.owner(AGENT).relabel("k", PUBLIC)
     assert (done.copied_from, done.classification, done.version, done.status) == (CONFIDENTIAL, PUBLIC, 1, "created")
     assert scene.content("k", PUBLIC) == "one"
-    assert seen(scene, level=CONFIDENTIAL) == [(CONFIDENTIAL, 1, State.LIVE, "one")]
+    assert seen(scene, level=CONFIDENTIAL) == [(CONFIDENTIAL, 1, VersionState.LIVE, "one")]
 
 
 def test_relabel_takes_the_highest_variant_unless_told_which(scene: Scene) -> None:
@@ -268,9 +268,9 @@ def test_an_act_whose_entry_cannot_be_written_does_not_happen(
     }
     if act == "relabel":
         owner.restore("other", PUBLIC)
-    before = seen(scene), seen(scene, "other"), [line.entry for line in owner.trail()]
-    with scene.provider.archive(AGENT, PUBLIC) as archive:
-        compartment = type(archive)
+    before = seen(scene), seen(scene, "other"), [line.entry for line in owner.find_audit_lines()]
+    with scene.provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
+        compartment = type(owner_compartment)
 
     def refuse(*_: object) -> None:
         raise StorageError("the disk is full; nothing was changed")
@@ -279,7 +279,7 @@ def test_an_act_whose_entry_cannot_be_written_does_not_happen(
         patch.setattr(compartment, "append", refuse)
         with pytest.raises(StorageError):
             acts[act]()
-    assert (seen(scene), seen(scene, "other"), [line.entry for line in owner.trail()]) == before
+    assert (seen(scene), seen(scene, "other"), [line.entry for line in owner.find_audit_lines()]) == before
     assert all(verdict.holds for verdict in owner.verify())
 
 

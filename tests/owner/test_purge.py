@@ -19,7 +19,7 @@ from tidegate import Level, StorageError
 from tidegate.audit.chain import Action
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.owner import purge
-from tidegate.owner.audit_query import Wanted
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.owner.doctor import Doctor
 from tidegate.records.expiry import Expiry
 from tidegate.storage.sqlite import compaction as sqlite_compaction
@@ -133,7 +133,7 @@ def test_every_purged_version_has_its_entry_and_the_chain_still_verifies(scene: 
     anchors = scene.store.owner(AGENT).anchor()
     removed(scene, timedelta())
     owner = scene.store.owner(AGENT)
-    lines = list(owner.trail(Wanted(actions=[Action.PURGE])))
+    lines = list(owner.find_audit_lines(AuditFilter(actions=[Action.PURGE])))
     assert [(line.entry.event.detail, line.key) for line in lines] == [("version 1", None), ("version 2", None)]
     assert all(verdict.holds for verdict in owner.verify(anchors=anchors))
 
@@ -171,12 +171,12 @@ def test_what_another_purge_was_first_to_remove_is_entered_once(scene: Scene, mo
     scene.save("k", "one")
     scene.save("k", "two")
     owner = scene.store.owner(AGENT)
-    with scene.provider.archive(AGENT, PUBLIC) as archive:
-        dead = archive.dead(scene.now)
+    with scene.provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
+        purgeable = owner_compartment.purgeable(scene.now)
     removed(scene, timedelta())
-    monkeypatch.setattr(type(archive), "dead", lambda *_: dead)
+    monkeypatch.setattr(type(owner_compartment), "dead", lambda *_: purgeable)
     removed(scene, timedelta())
-    assert len(list(owner.trail(Wanted(actions=[Action.PURGE])))) == 1
+    assert len(list(owner.find_audit_lines(AuditFilter(actions=[Action.PURGE])))) == 1
 
 
 def test_a_key_that_was_purged_begins_anew(scene: Scene) -> None:
@@ -207,7 +207,7 @@ def test_a_dry_run_finds_what_expired_before_it_is_put_away(opening: Open) -> No
     scene.wait(2 * 86_400)
     (done,) = scene.store.owner(AGENT).purge(timedelta(), PUBLIC, dry_run=True)
     assert (done.memories, done.versions) == (1, 1)
-    assert list(scene.store.owner(AGENT).trail(Wanted(actions=[Action.EXPIRE]))) == []
+    assert list(scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.EXPIRE]))) == []
 
 
 # In the files of a home

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tidegate.cli import output
 from tidegate.gateway.replies import Reply, outside
-from tidegate.records.invisible_text import Escaper, escape
+from tidegate.records.invisible_text import Escaper, escape_invisible
 from tidegate.records.jsonl import to_line
 from tidegate.records.prompt_block import json_line
 
@@ -43,7 +43,7 @@ SMUGGLED = "a" + "".join(sorted(HIDDEN)) + "z"
 
 
 def test_of_all_characters_exactly_those_are_escaped() -> None:
-    escaped = {char for char in EVERY if char not in escape(f"a{char}b")}
+    escaped = {char for char in EVERY if char not in escape_invisible(f"a{char}b")}
     # Which characters there are is a matter of the version of Unicode; what no version has yet may become anything.
     assert escaped - of("Cn") == EXPECTED - of("Cn")
     assert escaped >= EXPECTED
@@ -52,7 +52,7 @@ def test_of_all_characters_exactly_those_are_escaped() -> None:
 def test_the_sixteen_blanks_that_look_like_a_space_are_escaped() -> None:
     blanks = of("Zs") - {" "}
     assert len(blanks) == 16
-    assert not blanks & set(escape("".join(blanks)))
+    assert not blanks & set(escape_invisible("".join(blanks)))
 
 
 def test_the_tables_agree_with_the_categories_of_unicode() -> None:
@@ -65,7 +65,7 @@ def test_the_tables_agree_with_the_categories_of_unicode() -> None:
 
 
 def test_pictographs_of_a_later_unicode_stay() -> None:
-    assert escape("\U0001fc00 \U0001fae8") == "\U0001fc00 \U0001fae8"
+    assert escape_invisible("\U0001fc00 \U0001fae8") == "\U0001fc00 \U0001fae8"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_json_is_exact_when_parsed(write: object) -> None:
     ],
 )
 def test_what_spells_stays(text: str) -> None:
-    assert escape(text) == text
+    assert escape_invisible(text) == text
     assert json.loads(json_line(text)) == text
     assert json_line({"text": text.replace("\n\t", "")}) == json.dumps(
         {"text": text.replace("\n\t", "")}, ensure_ascii=False
@@ -137,7 +137,7 @@ def test_what_spells_stays(text: str) -> None:
     ],
 )
 def test_what_spells_nothing_where_it_stands_is_shown(text: str, shown: str) -> None:
-    assert escape(text) == shown
+    assert escape_invisible(text) == shown
 
 
 SPELLING = "aé1*म\u094d\u09cdم\u064eܡ日😀🏽❤\ufe0f\u20e3\u200c\u200d\u202e\u00a0\r\n\t \\"
@@ -146,26 +146,26 @@ TEXTS = st.text(st.one_of(st.sampled_from(SPELLING), st.characters()))
 
 @given(TEXTS)
 def test_p18_what_is_escaped_holds_nothing_more_to_escape(text: str) -> None:
-    assert escape(escape(text)) == escape(text)
+    assert escape_invisible(escape_invisible(text)) == escape_invisible(text)
 
 
 @given(TEXTS)
 def test_json_is_exact_whatever_the_neighbours(text: str) -> None:
     assert json.loads(to_line([text])) == [text]
-    assert escape(to_line([text])) == to_line([text])
+    assert escape_invisible(to_line([text])) == to_line([text])
 
 
 @given(st.lists(TEXTS))
 def test_p18_in_whatever_pieces_it_comes_it_is_escaped_as_if_whole(pieces: list[str]) -> None:
     escaper = Escaper()
     shown = "".join(map(escaper.feed, pieces)) + escaper.end()
-    assert shown == escape("".join(pieces).replace("\r\n", "\n"))
+    assert shown == escape_invisible("".join(pieces).replace("\r\n", "\n"))
 
 
 @given(st.text(st.sampled_from(SPELLING)))
 def test_p18_one_character_at_a_time_it_is_escaped_as_if_whole(text: str) -> None:
     escaper = Escaper()
-    assert "".join(map(escaper.feed, text)) + escaper.end() == escape(text.replace("\r\n", "\n"))
+    assert "".join(map(escaper.feed, text)) + escaper.end() == escape_invisible(text.replace("\r\n", "\n"))
 
 
 def test_a_joiner_waits_for_the_character_that_decides_on_it() -> None:

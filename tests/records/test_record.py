@@ -9,11 +9,11 @@ import pytest
 
 from tidegate.policy.levels import Level
 from tidegate.records.memory import Deleted, Hit, Memory, Page, Saved
-from tidegate.records.record import Draft, Kind, Origin, Record
+from tidegate.records.record import Draft, Origin, Record, RecordKind
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 VERSION = {
-    "kind": Kind.MEMORY,
+    "kind": RecordKind.MEMORY,
     "key": "k",
     "content": "c",
     "tags": ("t",),
@@ -70,5 +70,5 @@ def test_the_words_of_origin_are_the_documented_ones() -> None:
 
 
 def test_kinds_have_names_of_their_own() -> None:
-    assert len({str(kind) for kind in Kind}) == len(Kind)
-    assert str(Kind.MEMORY) == "memory"
+    assert len({str(kind) for kind in RecordKind}) == len(RecordKind)
+    assert str(RecordKind.MEMORY) == "memory"

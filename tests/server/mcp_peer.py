@@ -132,7 +132,7 @@ def serving(session: Session, *, instructions: str = "", at_end: Callable[[], No
     async def run() -> None:
         with wire.incoming, wire.outgoing:
             server = protocol.build(session, instructions=instructions)
-            await protocol.Connection(server, wire).run(at_end=at_end)
+            await protocol.ClientConnection(server, wire).run(at_end=at_end)
 
     thread = threading.Thread(target=asyncio.run, args=(run(),))
     thread.start()

@@ -145,8 +145,8 @@ def _wrong_sessions(home: Path, done: list[Step]) -> Iterator[str]:
 
 
 def _entries(provider: SqliteProvider, level: Level) -> list[Entry]:
-    with provider.archive("assistant", level) as archive:
-        return list(archive.entries())
+    with provider.owner_compartment("assistant", level) as owner_compartment:
+        return list(owner_compartment.entries())
 
 
 def _entered(entries: list[Entry], session: str, action: Action) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from tests.storage.scene import bytes_of, columns_of, database, draft, event_of, opened
 
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite.connection import Connection
+from tidegate.storage.sqlite.connection import SqliteConnection
 from tidegate.storage.sqlite.files import open_audit, open_compartment, open_control
 from tidegate.storage.sqlite.witness import _OPENED, _STANDINGS
 
@@ -108,14 +108,14 @@ def made(home: Path) -> Path:
 
 
 @pytest.fixture(params=["writable", "read-only"])
-def connection(request: pytest.FixtureRequest, made: Path) -> Iterator[Connection]:
+def connection(request: pytest.FixtureRequest, made: Path) -> Iterator[SqliteConnection]:
     writable = request.param == "writable"
     found = open_compartment(database(made), "assistant", Level.PUBLIC, writable=writable, synchronous="NORMAL")
     yield found
     found.close()
 
 
-def refused(connection: Connection, statement: str) -> bool:
+def refused(connection: SqliteConnection, statement: str) -> bool:
     try:
         connection.execute(statement).fetchall()
     except apsw.Error:
@@ -125,7 +125,7 @@ def refused(connection: Connection, statement: str) -> bool:
 
 @pytest.mark.parametrize("statement", NEVER)
 def test_nobody_reaches_another_file_the_schema_the_settings_or_what_the_audit_says(
-    connection: Connection, made: Path, tmp_path: Path, statement: str
+    connection: SqliteConnection, made: Path, tmp_path: Path, statement: str
 ) -> None:
     words = {"other": database(made, Level.RESTRICTED), "copy": tmp_path / "copy"}
     before = bytes_of(made)
@@ -215,6 +215,6 @@ def test_what_a_view_hands_out_is_confined(home: Path) -> None:
     provider.close()
 
 
-def test_words_in_double_quotes_are_names_and_never_strings(connection: Connection) -> None:
+def test_words_in_double_quotes_are_names_and_never_strings(connection: SqliteConnection) -> None:
     with pytest.raises(apsw.SQLError):
         connection.execute('SELECT "no such name" FROM records')

@@ -354,7 +354,7 @@ def test_a_clock_that_is_centuries_wrong_breaks_no_chain(home: Path, tmp_path: P
         session.memory.save("k", "then")
         times.append(START)
         session.memory.save("k", "now")
-        shown = [line.entry.event.at for line in store.owner("assistant").trail()]
+        shown = [line.entry.event.at for line in store.owner("assistant").find_audit_lines()]
         assert shown == [times[0], times[0], START]
         store.transfer("assistant").backup(tmp_path / "backup")
         before = store.owner("assistant").verify()

@@ -29,8 +29,8 @@ def version(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def old(version: int, tmp_path: Path) -> Path:
     """A home as that version left it: two levels in use, versions, a deleted memory, a raised session."""
-    with zipfile.ZipFile(FIXTURES[version]) as archive:
-        archive.extractall(tmp_path / "home")
+    with zipfile.ZipFile(FIXTURES[version]) as owner_compartment:
+        owner_compartment.extractall(tmp_path / "home")
     return tmp_path / "home"
 
 

@@ -12,7 +12,7 @@ from tests.storage.test_migration import FIXTURES
 
 import tidegate
 from tidegate import Level, StorageError
-from tidegate.audit.chain import Action, Event, chain
+from tidegate.audit.chain import Action, AuditEvent, chain
 from tidegate.owner.doctor import Doctor
 from tidegate.records.finding import Severity
 from tidegate.storage.inmemory.provider import InMemoryProvider
@@ -131,8 +131,8 @@ def test_p17_what_the_control_store_does_not_know_is_refused_and_the_doctor_says
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    with zipfile.ZipFile(FIXTURES[2]) as archive:
-        archive.extractall(tmp_path / "old")
+    with zipfile.ZipFile(FIXTURES[2]) as owner_compartment:
+        owner_compartment.extractall(tmp_path / "old")
     return tmp_path / "old"
 
 
@@ -178,11 +178,14 @@ def test_p9_no_entry_of_the_earlier_form_follows_one_that_names_its_place(old: P
     with tidegate.open(old) as store:
         store.session(AGENT).memory.save("new", "text")
         assert store.owner(AGENT).verify(Level.PUBLIC)[0].holds
-        with store._provider.archive(AGENT, Level.PUBLIC) as archive, archive.transaction():
-            last = archive.last_entry()
+        with (
+            store._provider.owner_compartment(AGENT, Level.PUBLIC) as owner_compartment,
+            owner_compartment.transaction(),
+        ):
+            last = owner_compartment.last_entry()
             assert last is not None
             assert [(last.sequence - 1,)] == before
-            archive.adopt_entry(chain(last.event, last, None))
+            owner_compartment.import_entry(chain(last.event, last, None))
         (verdict,) = store.owner(AGENT).verify(Level.PUBLIC)
     assert (verdict.holds, verdict.entries) == (False, last.sequence)
 
@@ -197,7 +200,7 @@ def test_p10_only_what_was_never_used_is_made_anew_for_a_backup(home: Path, kind
     with provider.writable_view(AGENT, Level.PUBLIC) as view:
         if used:
             with view.own.transaction():
-                view.own.append(Event(utc_now(), "s", Action.SAVE))
+                view.own.append(AuditEvent(utc_now(), "s", Action.SAVE))
     ids = {level: f"of the backup {level}" for level in Level}
     assert provider.claim(AGENT, ids) is not used
     with provider.view(AGENT, Level.RESTRICTED) as view:
@@ -251,7 +254,7 @@ def test_p9_in_memory_a_compartment_in_another_ones_place_is_refused_too() -> No
         provider._compartments[AGENT, Level.PUBLIC] = provider._compartments[strange]
         with pytest.raises(StorageError, match=NOT_ITS_OWN), provider.view(AGENT, Level.INTERNAL):
             pass
-        with pytest.raises(StorageError, match=NOT_ITS_OWN), provider.archive(AGENT, Level.PUBLIC):
+        with pytest.raises(StorageError, match=NOT_ITS_OWN), provider.owner_compartment(AGENT, Level.PUBLIC):
             pass
 
 

@@ -196,8 +196,8 @@ def raises(home: Path, session: str) -> list[tuple[str, str]]:
     provider = SqliteProvider(home)
     found = []
     for level in Level:
-        with provider.archive("assistant", level) as archive:
-            for entry in archive.entries():
+        with provider.owner_compartment("assistant", level) as owner_compartment:
+            for entry in owner_compartment.entries():
                 if entry.event.session == session and entry.event.action is Action.RAISE:
                     before, _, after = entry.event.detail.partition(":")[0].partition(" to ")
                     found.append((before, after))

@@ -20,7 +20,7 @@ from tidegate.core.variants import event_of
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.jsonl import to_line
-from tidegate.records.record import Kind, Record
+from tidegate.records.record import Record, RecordKind
 from tidegate.storage.base import StorageProvider, VersionId
 from tidegate.storage.control import SessionRow
 from tidegate.storage.inmemory.provider import InMemoryCompartment, InMemoryProvider
@@ -37,9 +37,11 @@ def state(scene: Scene, agent: str = AGENT) -> dict[Level, tuple[list[tuple[Reco
     """All that an agent has: every version, and every chain."""
     found = {}
     for level in Level:
-        with scene.provider.archive(agent, level) as archive:
-            versions = sorted(archive.every_version(), key=lambda each: (each[0].kind, each[0].key, each[0].version))
-            found[level] = (versions, list(archive.entries()))
+        with scene.provider.owner_compartment(agent, level) as owner_compartment:
+            versions = sorted(
+                owner_compartment.every_version(), key=lambda each: (each[0].kind, each[0].key, each[0].version)
+            )
+            found[level] = (versions, list(owner_compartment.entries()))
     return found
 
 
@@ -104,8 +106,8 @@ def test_p10_levels_versions_deletions_and_chains_are_as_they_were(pair: tuple[S
     assert state(empty) == state(full)
     assert done == BackedUp(agent=AGENT, versions=6, entries=12, sessions=2)
     for level in Level:
-        with empty.provider.archive(AGENT, level) as archive:
-            assert first_break(archive.entries(), archive.place) is None
+        with empty.provider.owner_compartment(AGENT, level) as owner_compartment:
+            assert first_break(owner_compartment.entries(), owner_compartment.place) is None
     verdicts = empty.store.owner(AGENT).verify()
     assert [verdict.level for verdict in verdicts] == list(reversed(Level))
 
@@ -283,11 +285,14 @@ def test_a_restore_that_was_cut_off_between_two_levels_goes_on(pair: tuple[Scene
     path = back_up(full)
     _make(empty)
     versions, entries = state(full)[Level.RESTRICTED]
-    with empty.provider.archive(AGENT, Level.RESTRICTED) as archive, archive.transaction():
+    with (
+        empty.provider.owner_compartment(AGENT, Level.RESTRICTED) as owner_compartment,
+        owner_compartment.transaction(),
+    ):
         for entry in entries:
-            archive.adopt_entry(entry)
+            owner_compartment.import_entry(entry)
         for record, newest in versions:
-            archive.adopt_version(record, None, newest=newest)
+            owner_compartment.import_version(record, None, newest=newest)
     restore(empty, path)
     assert state(empty) == state(full)
 
@@ -339,7 +344,7 @@ def test_a_backup_that_does_not_read_back_is_not_made(
     full, _ = pair
     with monkeypatch.context() as patch:
         patch.setattr("tidegate.transfer.backup.Backup._write_sessions", lambda *_: None)
-        patch.setattr("tidegate.transfer.backup_format.Summary.counts", lambda _: {"sessions": 9})
+        patch.setattr("tidegate.transfer.backup_format.BackupSummary.counts", lambda _: {"sessions": 9})
         with pytest.raises(StorageError, match="no backup was made; run `tidegate doctor`"):
             back_up(full)
     with monkeypatch.context() as patch:
@@ -350,9 +355,9 @@ def test_a_backup_that_does_not_read_back_is_not_made(
 
 
 def _summary() -> Any:
-    from tidegate.transfer.backup_format import Summary
+    from tidegate.transfer.backup_format import BackupSummary
 
-    return Summary()
+    return BackupSummary()
 
 
 def test_a_store_whose_chain_is_broken_gives_no_backup() -> None:
@@ -361,9 +366,11 @@ def test_a_store_whose_chain_is_broken_gives_no_backup() -> None:
     with TemporaryDirectory() as folder:
         scene = Scene(InMemoryProvider(), Path(folder))
         scene.save("k", "x")
-        with scene.provider.archive(AGENT, Level.PUBLIC) as archive:
-            assert isinstance(archive, InMemoryCompartment)
-            archive._entries[1] = type(archive._entries[1])(1, archive._entries[1].event, "0" * 64, "f" * 64)
+        with scene.provider.owner_compartment(AGENT, Level.PUBLIC) as owner_compartment:
+            assert isinstance(owner_compartment, InMemoryCompartment)
+            owner_compartment._entries[1] = type(owner_compartment._entries[1])(
+                1, owner_compartment._entries[1].event, "0" * 64, "f" * 64
+            )
         with pytest.raises(StorageError, match="the audit chain of PUBLIC does not hold"):
             back_up(scene)
 
@@ -373,10 +380,10 @@ def test_what_a_purge_that_was_cut_off_has_left_does_not_live_again(opening: Ope
     full.save("k", "first")
     full.save("k", "second")
     full.delete("k")
-    with full.provider.archive(AGENT, Level.PUBLIC) as archive, archive.transaction():
-        oldest = archive.versions(Kind.MEMORY, "k")[-1]
-        archive.remove(VersionId(Kind.MEMORY, "k", oldest.version))
-        archive.append(event_of(archive.place, Act("", full.now, str), Action.PURGE, oldest))
+    with full.provider.owner_compartment(AGENT, Level.PUBLIC) as owner_compartment, owner_compartment.transaction():
+        oldest = owner_compartment.versions(RecordKind.MEMORY, "k")[-1]
+        owner_compartment.remove(VersionId(RecordKind.MEMORY, "k", oldest.version))
+        owner_compartment.append(event_of(owner_compartment.place, Act("", full.now, str), Action.PURGE, oldest))
     restore(empty, back_up(full))
     assert state(empty) == state(full)
     assert empty.content("k") is None

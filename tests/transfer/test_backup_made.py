@@ -20,11 +20,11 @@ from tidegate.jobs.job import Plan, Run, write_plan, write_run
 from tidegate.policy.levels import Level
 from tidegate.records.jsonl import to_line
 from tidegate.records.limits import Limits
-from tidegate.records.record import Kind, Origin, Record
+from tidegate.records.record import Origin, Record, RecordKind
 from tidegate.transfer import backup_format as backup
 
 RECORD = Record(
-    kind=Kind.MEMORY,
+    kind=RecordKind.MEMORY,
     key="k",
     content="x",
     tags=(),
@@ -110,15 +110,15 @@ AT = r"line \d+: "
         ({"tags": tuple(f"{number:03}" for number in range(65))}, r"line \d+: tags: 65 tags; the limit is 64"),
         ({"version": 2**53}, AT + "version: "),
         ({"version": 2**70}, AT + "version: "),
-        ({"kind": Kind.TODO, "key": "todos", "content": "no JSON"}, AT + "content: "),
-        ({"kind": Kind.TODO, "key": "todos", "content": '[{"content":"x","state":"other"}]'}, AT + "content: "),
-        ({"kind": Kind.JOB, "content": "no JSON"}, AT + "content: "),
-        ({"kind": Kind.RUN, "key": RUN.key, "content": "no JSON"}, AT + "content: "),
-        ({"kind": Kind.RUN, "key": "x", "content": write_run(RUN)}, AT + "key: "),
-        ({"kind": Kind.MESSAGE, "key": "x"}, AT + "key: "),
-        ({"kind": Kind.MESSAGE, "key": "s/00000000000x"}, AT + "key: "),
-        ({"kind": Kind.MESSAGE, "key": "s-000000000001"}, AT + "key: "),
-        ({"kind": Kind.MESSAGE, "key": f"{'s' * 2000}/000000000001"}, r"line \d+: key: 2013 characters"),
+        ({"kind": RecordKind.TODO, "key": "todos", "content": "no JSON"}, AT + "content: "),
+        ({"kind": RecordKind.TODO, "key": "todos", "content": '[{"content":"x","state":"other"}]'}, AT + "content: "),
+        ({"kind": RecordKind.JOB, "content": "no JSON"}, AT + "content: "),
+        ({"kind": RecordKind.RUN, "key": RUN.key, "content": "no JSON"}, AT + "content: "),
+        ({"kind": RecordKind.RUN, "key": "x", "content": write_run(RUN)}, AT + "key: "),
+        ({"kind": RecordKind.MESSAGE, "key": "x"}, AT + "key: "),
+        ({"kind": RecordKind.MESSAGE, "key": "s/00000000000x"}, AT + "key: "),
+        ({"kind": RecordKind.MESSAGE, "key": "s-000000000001"}, AT + "key: "),
+        ({"kind": RecordKind.MESSAGE, "key": f"{'s' * 2000}/000000000001"}, r"line \d+: key: 2013 characters"),
     ],
 )
 def test_p17_what_could_not_have_been_saved_is_not_restored(scene: Scene, fields: dict[str, Any], reason: str) -> None:
@@ -134,10 +134,10 @@ def test_p17_tags_that_are_no_list_are_refused(scene: Scene) -> None:
     [
         of(version=2**52, created_at=FIRST, updated_at=LAST),
         of(tags=("a", "b"), key="k" * 256),
-        of(kind=Kind.TODO, key="todos", content='[{"content":"x","state":"done"}]'),
-        of(kind=Kind.JOB, key="digest", content=write_plan(PLAN)),
-        of(kind=Kind.RUN, key=RUN.key, content=write_run(RUN), tags=RUN.tags),
-        of(kind=Kind.MESSAGE, key="s/000000000001", content=""),
+        of(kind=RecordKind.TODO, key="todos", content='[{"content":"x","state":"done"}]'),
+        of(kind=RecordKind.JOB, key="digest", content=write_plan(PLAN)),
+        of(kind=RecordKind.RUN, key=RUN.key, content=write_run(RUN), tags=RUN.tags),
+        of(kind=RecordKind.MESSAGE, key="s/000000000001", content=""),
         [RECORD, replace(RECORD, version=2, nonce="m")],
     ],
 )

@@ -24,14 +24,14 @@ from tests.transfer.test_backup import PARTS, Lines, back_up, read, restore
 from tests.transfer.test_backup_made import SESSION, made
 from tests.worker.scene import Scene as Waking
 
-from tidegate.audit.chain import Action, Event, chain, commitment_of
+from tidegate.audit.chain import Action, AuditEvent, chain, commitment_of
 from tidegate.cli import cron as cli_cron
 from tidegate.cli import output
 from tidegate.cli import todo as cli_todo
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.records.jsonl import to_line
-from tidegate.records.record import Kind, Origin, Record
+from tidegate.records.record import Origin, Record, RecordKind
 from tidegate.records.timestamps import read_time
 from tidegate.storage.inmemory.provider import InMemoryProvider
 
@@ -87,7 +87,7 @@ def record_of(fields: dict[str, Any]) -> Record:
     plain = {name: fields[name] for name in ("content", "key", "nonce", "version")}
     at = datetime.min
     return Record(
-        kind=Kind(fields["kind"]), origin=Origin(fields["origin"]), tags=tuple(fields["tags"]), created_at=at,
+        kind=RecordKind(fields["kind"]), origin=Origin(fields["origin"]), tags=tuple(fields["tags"]), created_at=at,
         updated_at=at, agent=AGENT, level=Level.PUBLIC, **plain,
     )  # fmt: skip
 
@@ -119,7 +119,7 @@ def _anew(fields: dict[str, Any], last: Any, swaps: dict[str, tuple[str, int, in
         fields["commitment"], was, now = swaps[fields["commitment"]]
         fields["detail"] = fields["detail"].replace(f"version {was}", f"version {now}")
     named = {name: fields[name] for name in ("session", "detail", "commitment")}
-    entry = chain(Event(at=read_time(fields["at"]), action=Action(fields["action"]), **named), last)
+    entry = chain(AuditEvent(at=read_time(fields["at"]), action=Action(fields["action"]), **named), last)
     fields.update(previous=entry.previous, hash=entry.hash)
     return entry
 
@@ -133,18 +133,18 @@ def works(scene: Scene) -> None:
             session.memory.search("one two")
             for job in session.jobs.list():
                 for line in cli_cron._whole(job):
-                    output.write(line)
+                    output.emit(line)
             for run, at in [*session.jobs.history("digest"), *session.jobs.history(None)]:
                 for line in cli_cron._told(run, at):
-                    output.write(line)
+                    output.emit(line)
             for line in cli_todo.lines({"todos": list(map(asdict, session.todos.read()))}):
-                output.write(line)
+                output.emit(line)
             session.conversation.read()
         for key in ("k", "gone"):
             scene.store.owner(AGENT).history(key)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", printed.getvalue())
     assert all(verdict.holds for verdict in scene.store.owner(AGENT).verify())
-    assert len(list(scene.store.owner(AGENT).trail())) > 0
+    assert len(list(scene.store.owner(AGENT).find_audit_lines())) > 0
     waking = Waking(scene.folder, scene.provider)
     for level in Level:
         waking.tick(level)

@@ -17,7 +17,7 @@ from tidegate.errors import Refused, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage.inmemory.provider import InMemoryProvider
 from tidegate.storage.sqlite.provider import SqliteProvider
-from tidegate.transfer.importers.raw_memory import Found, Source, Unread
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 from tidegate.transfer.importers.registry import open_source
 
 SEEDS = [
@@ -63,7 +63,7 @@ def test_any_file_is_read_or_refused_with_a_word(
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
     try:
         for each in open_source(path, source).read():
-            assert isinstance(each, Found | Unread)
+            assert isinstance(each, RawMemory | Rejected)
     except TidegateError as refused:
         message = refused.message
     else:

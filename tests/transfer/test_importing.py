@@ -15,7 +15,7 @@ from tests.core.scene import AGENT, NOW, Open, Scene
 
 from tidegate.audit.chain import Action
 from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError
-from tidegate.owner.audit_query import Wanted
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import Expiry
 from tidegate.records.limits import Limits
@@ -43,9 +43,9 @@ def everything(scene: Scene, agent: str = AGENT) -> list[Any]:
     """All that a level holds, versions and chain."""
     state: list[Any] = []
     for level in Level:
-        with scene.provider.archive(agent, level) as archive:
-            state.append(sorted(map(repr, archive.every_version())))
-            state.append(list(archive.entries()))
+        with scene.provider.owner_compartment(agent, level) as owner_compartment:
+            state.append(sorted(map(repr, owner_compartment.every_version())))
+            state.append(list(owner_compartment.entries()))
     return state
 
 
@@ -233,7 +233,7 @@ def _import_in(scene: Scene, session: str, when: str, meanwhile: Callable[[], ob
 
 
 def _refusals(scene: Scene) -> list[tuple[Level, str, str]]:
-    lines = scene.store.owner(AGENT).trail(Wanted(actions=[Action.REFUSE]))
+    lines = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.REFUSE]))
     return [(each.level, each.entry.event.session, each.entry.event.detail) for each in lines]
 
 

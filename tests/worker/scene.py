@@ -10,12 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tidegate.agent.loop import Agent
-from tidegate.agent.messages import Asked, Replied
-from tidegate.agent.prompt import Model, Piece, Prompt
+from tidegate.agent.messages import AssistantMessage, UserMessage
+from tidegate.agent.prompt import Model, Prompt, ReplyDelta
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
-from tidegate.config.channels import Channel
-from tidegate.config.home import Run as RunSettings
-from tidegate.config.home import Settings, Trigger
+from tidegate.config.channels import ChannelSettings
+from tidegate.config.home import RunSettings, Settings, TriggerSettings
 from tidegate.gateway.gateway import Gateway
 from tidegate.jobs.job import Run
 from tidegate.policy.levels import Level
@@ -24,17 +23,17 @@ from tidegate.storage.base import StorageProvider
 from tidegate.storage.inmemory.provider import InMemoryProvider
 from tidegate.store import Store
 from tidegate.tools import AGENT_TOOLS
-from tidegate.worker.delivery import DeliveryError, Message
+from tidegate.worker.delivery import DeliveryError, Notification
 from tidegate.worker.worker import Worker
-from tidegate.worker.worker_context import Workshop
+from tidegate.worker.worker_context import WorkerContext
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 AGENT = "assistant"
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 CHANNELS = {
-    "open": Channel("open", "log", RESTRICTED),
-    "street": Channel("street", "log", PUBLIC),
-    "unsaid": Channel("unsaid", "log", None),
+    "open": ChannelSettings("open", "log", RESTRICTED),
+    "street": ChannelSettings("street", "log", PUBLIC),
+    "unsaid": ChannelSettings("unsaid", "log", None),
 }
 
 
@@ -59,9 +58,9 @@ class Post:
     """Where messages are sent in place of the world. fails: the next so many are not taken."""
 
     fails: int = 0
-    sent: list[tuple[str, Message]] = field(default_factory=list)
+    sent: list[tuple[str, Notification]] = field(default_factory=list)
 
-    def __call__(self, channel: Channel, message: Message) -> None:
+    def __call__(self, channel: ChannelSettings, message: Notification) -> None:
         if self.fails:
             self.fails -= 1
             raise DeliveryError("the service did not take it")
@@ -78,9 +77,9 @@ class Saying:
 
     text: str
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         yield self.text
-        yield Replied(self.text)
+        yield AssistantMessage(self.text)
 
 
 def says(text: str = "done") -> Model:
@@ -95,7 +94,7 @@ def calling(tool: str, /, *, say: str = "done", **arguments: object) -> Model:
 class Hanging:
     """A model that never answers."""
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         await asyncio.Event().wait()
         yield ""
 
@@ -103,7 +102,7 @@ class Hanging:
 class Broken:
     """A model that fails in a way that nobody foresaw. Its text must not get anywhere."""
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         raise ZeroDivisionError("secret-canary")
         yield ""
 
@@ -116,7 +115,7 @@ class Recorded:
     prompts: list[Prompt] = field(default_factory=list)
     on_ask: Callable[[Prompt], None] = lambda _: None
 
-    def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         self.prompts.append(prompt)
         self.on_ask(prompt)
         return self.model.stream(prompt)
@@ -124,14 +123,14 @@ class Recorded:
     @property
     def asked(self) -> list[str]:
         """What each conversation began with."""
-        return [prompt.messages[0].text for prompt in self.prompts if isinstance(prompt.messages[-1], Asked)]
+        return [prompt.messages[0].text for prompt in self.prompts if isinstance(prompt.messages[-1], UserMessage)]
 
 
 async def at_once(_: float) -> None:
     """A pause that is over before it began: of something that never ends, all of its time passes."""
 
 
-class Shop(Workshop):
+class Shop(WorkerContext):
     """A workshop that keeps the sessions it wakes."""
 
     woken: list[Session]
@@ -162,13 +161,13 @@ class Scene:
         self.settings = replace(self.settings, run=replace(self.settings.run, **run))  # type: ignore[arg-type]
 
     def set_trigger(self, text: str | None = "look around", **trigger: object) -> None:
-        self.settings = replace(self.settings, trigger=replace(Trigger(), **trigger))  # type: ignore[arg-type]
+        self.settings = replace(self.settings, trigger=replace(TriggerSettings(), **trigger))  # type: ignore[arg-type]
         if text is not None:
             path = self.home / "agents" / AGENT / "TRIGGER.md"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
 
-    def shop(self, **more: object) -> Workshop:
+    def shop(self, **more: object) -> WorkerContext:
         """What the workers of one process share."""
         shop = Shop(
             self.store,

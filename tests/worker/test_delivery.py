@@ -15,9 +15,9 @@ from threading import Thread
 import pytest
 from tests.worker.scene import INTERNAL, NOON, PUBLIC, RESTRICTED, Scene, says
 
-from tidegate.config.channels import Channel
+from tidegate.config.channels import ChannelSettings
 from tidegate.policy.levels import Level
-from tidegate.worker.delivery import DeliveryError, Message, send
+from tidegate.worker.delivery import DeliveryError, Notification, send
 
 NASTY = "line\nnext\u2028last \x1b[31m $(touch /tmp/p) `id` {{config}} %s%n ../../x \U0001f600 <b>\\n"
 
@@ -33,7 +33,7 @@ def test_a_result_goes_to_the_channel_of_the_configuration(scene: Scene) -> None
     run_once(scene)
     ((channel, message),) = scene.post.sent
     assert channel == "open"
-    assert message == Message("assistant", "job", "the digest", PUBLIC, NOON + timedelta(hours=1))
+    assert message == Notification("assistant", "job", "the digest", PUBLIC, NOON + timedelta(hours=1))
     assert (scene.runs()[0].handing, scene.runs()[0].attempts) == ("delivered", 1)
 
 
@@ -54,7 +54,7 @@ def test_without_any_channel_a_result_is_kept_and_goes_nowhere(scene: Scene) -> 
 def test_p14_a_result_goes_out_exactly_where_its_level_may_be_shown(
     scene: Scene, level: Level, clearance: Level | None
 ) -> None:
-    scene.settings.channels["open"] = Channel("open", "log", clearance)  # type: ignore[index]
+    scene.settings.channels["open"] = ChannelSettings("open", "log", clearance)  # type: ignore[index]
     run_once(scene, level)
     may = clearance is not None and level <= clearance
     assert len(scene.post.sent) == may
@@ -131,12 +131,12 @@ def test_what_is_pending_outlasts_the_tidying_of_old_runs(scene: Scene) -> None:
 # The ways out
 
 
-def message(text: str = "hello", subject: str = "job", level: Level = INTERNAL) -> Message:
-    return Message("assistant", subject, text, level, NOON)
+def message(text: str = "hello", subject: str = "job", level: Level = INTERNAL) -> Notification:
+    return Notification("assistant", subject, text, level, NOON)
 
 
 def test_a_file_gets_a_line_of_json_and_belongs_to_its_owner_alone(tmp_path: Path) -> None:
-    channel = Channel("diary", "file", RESTRICTED, tmp_path / "diary.jsonl")
+    channel = ChannelSettings("diary", "file", RESTRICTED, tmp_path / "diary.jsonl")
     send(channel, message())
     send(channel, message(NASTY, subject=NASTY))
     first, second = (tmp_path / "diary.jsonl").read_text(encoding="ascii").splitlines()
@@ -154,18 +154,18 @@ def test_a_file_gets_a_line_of_json_and_belongs_to_its_owner_alone(tmp_path: Pat
 def test_a_file_that_is_a_link_elsewhere_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
     with pytest.raises(DeliveryError, match="cannot be written"):
-        send(Channel("diary", "file", RESTRICTED, tmp_path / "link"), message())
+        send(ChannelSettings("diary", "file", RESTRICTED, tmp_path / "link"), message())
     assert not (tmp_path / "target").exists()
 
 
 def test_a_file_in_a_folder_that_is_not_there_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(DeliveryError, match="cannot be written"):
-        send(Channel("diary", "file", RESTRICTED, tmp_path / "no" / "file"), message())
+        send(ChannelSettings("diary", "file", RESTRICTED, tmp_path / "no" / "file"), message())
 
 
 def test_the_log_gets_one_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        send(Channel("console", "log", PUBLIC), message(NASTY))
+        send(ChannelSettings("console", "log", PUBLIC), message(NASTY))
     (record,) = caplog.records
     assert record.name == "tidegate.channel"
     assert "\n" not in record.getMessage()
@@ -208,7 +208,7 @@ def service() -> Iterator[ThreadingHTTPServer]:
 def test_apprise_takes_the_text_as_it_is(service: ThreadingHTTPServer) -> None:
     environ = {"URL": f"json://127.0.0.1:{service.server_port}/hook"}
     send(
-        Channel("phone", "apprise", PUBLIC, url_env="URL"),
+        ChannelSettings("phone", "apprise", PUBLIC, url_env="URL"),
         message("a\\nb {{config}} :smile: <b>%s</b>", "$(id)"),
         environ,
     )
@@ -222,7 +222,10 @@ def test_what_the_service_does_not_take_says_so_and_no_more(
 ) -> None:
     Service.status = 500
     with pytest.raises(DeliveryError, match=r"^the service did not take it$"):
-        send(Channel("phone", "apprise", PUBLIC, url=f"json://user:hush@127.0.0.1:{service.server_port}"), message())
+        send(
+            ChannelSettings("phone", "apprise", PUBLIC, url=f"json://user:hush@127.0.0.1:{service.server_port}"),
+            message(),
+        )
     assert "hush" not in caplog.text
     assert "hello" not in caplog.text
 
@@ -230,11 +233,11 @@ def test_what_the_service_does_not_take_says_so_and_no_more(
 @pytest.mark.parametrize(
     ("channel", "reason"),
     [
-        (Channel("phone", "apprise", PUBLIC, url="nonsense"), "does not know this kind of URL"),
-        (Channel("phone", "apprise", PUBLIC, url_env="NOT_SET"), "variable is not set"),
-        (Channel("phone", "telepathy", PUBLIC), "no kind that is known"),
+        (ChannelSettings("phone", "apprise", PUBLIC, url="nonsense"), "does not know this kind of URL"),
+        (ChannelSettings("phone", "apprise", PUBLIC, url_env="NOT_SET"), "variable is not set"),
+        (ChannelSettings("phone", "telepathy", PUBLIC), "no kind that is known"),
     ],
 )
-def test_a_channel_that_cannot_work_says_why(channel: Channel, reason: str) -> None:
+def test_a_channel_that_cannot_work_says_why(channel: ChannelSettings, reason: str) -> None:
     with pytest.raises(DeliveryError, match=reason):
         send(channel, message(), {})

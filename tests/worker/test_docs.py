@@ -15,7 +15,7 @@ from tidegate.cli.main import root
 from tidegate.config import channels as config_channels
 from tidegate.config import reader as config
 from tidegate.config.home import load
-from tidegate.jobs.job import JOBS_MAX, QUEUE_MAX, State
+from tidegate.jobs.job import JOBS_MAX, QUEUE_MAX, RunState
 from tidegate.jobs.retention import RUNS_KEPT
 from tidegate.policy.rules import GENERATIONS_MAX
 from tidegate.worker.delivery import ATTEMPTS_MAX
@@ -57,7 +57,7 @@ def test_the_settings_of_the_page_are_all_there_are_and_work(tmp_path: Path) -> 
 
 
 def test_every_state_and_every_command_is_explained() -> None:
-    assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == [str(state) for state in State]
+    assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == [str(state) for state in RunState]
     assert set(cron.commands) - {"show"} <= set(re.findall(r"tidegate cron ([\w-]+)", PAGE))
     assert "run" in root.places  # type: ignore[attr-defined]
 

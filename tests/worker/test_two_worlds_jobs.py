@@ -17,10 +17,10 @@ from tests.yardstick.worlds import World
 
 from tidegate.jobs import runs
 from tidegate.jobs import session_jobs as jobs
-from tidegate.jobs.job import State
+from tidegate.jobs.job import RunState
 from tidegate.jobs.runs import SessionRuns
 from tidegate.policy.levels import Level
-from tidegate.records.record import Kind
+from tidegate.records.record import RecordKind
 from tidegate.worker.execution import Execution
 from tidegate.worker.worker import Worker
 
@@ -85,9 +85,9 @@ def test_the_traces_wake_agents_that_run_rise_and_find_something() -> None:
         missing += any(step not in part.kept for step in steps if isinstance(step.op, t.Wake))
         for level in Level:
             with world.compartment(observer.agent, level) as compartment:
-                stored = compartment.page(Kind.RUN, after="", tag=None, limit=100, chars_max=10_000)
+                stored = compartment.page(RecordKind.RUN, after="", tag=None, limit=100, chars_max=10_000)
                 risen += sum('"state": "risen"' in record.content for record in stored)
-                found += len(compartment.live(Kind.MEMORY, ["found"]))
+                found += len(compartment.live(RecordKind.MEMORY, ["found"]))
         world.close()
     assert set(get_args(t.Job)) <= kept
     assert set(get_args(t.Job)) <= gone
@@ -121,7 +121,7 @@ def test_a_run_that_says_below_how_long_its_result_above_is_is_found(monkeypatch
     real, open_below = SessionRuns.close, list[Any]()
 
     def close(session: SessionRuns, ticket: Any, closed: Any, **more: Any) -> Any:
-        if closed.state is State.RISEN:
+        if closed.state is RunState.RISEN:
             open_below.append((session, ticket, closed))
             return ticket
         done = real(session, ticket, closed, **more)

@@ -21,10 +21,10 @@ from tests.worker.scene import (
     says,
 )
 
-from tidegate.agent.prompt import ModelError, Trouble
+from tidegate.agent.prompt import ModelError, ModelErrorKind
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
 from tidegate.jobs import runs as core_runs
-from tidegate.jobs.runs import Ticket
+from tidegate.jobs.runs import ClaimedRun
 from tidegate.policy.levels import Level
 from tidegate.records.record import Origin
 from tidegate.worker.execution import Execution
@@ -260,11 +260,11 @@ def test_an_error_that_nobody_foresaw_ends_the_run_and_shows_nothing_of_itself(s
 
 def test_a_model_that_does_not_answer_is_a_failed_run_that_says_why(scene: Scene) -> None:
     scene.add()
-    scene.model = ScriptedModel([Rule("", (Step(trouble=Trouble.KEY),))])
+    scene.model = ScriptedModel([Rule("", (Step(trouble=ModelErrorKind.KEY),))])
     scene.clock.pass_(hours=1)
     scene.tick()
-    assert (scene.runs()[0].state, scene.runs()[0].reason) == ("failed", str(ModelError(Trouble.KEY)))
-    assert scene.post.texts == [f"({ModelError(Trouble.KEY)})"]
+    assert (scene.runs()[0].state, scene.runs()[0].reason) == ("failed", str(ModelError(ModelErrorKind.KEY)))
+    assert scene.post.texts == [f"({ModelError(ModelErrorKind.KEY)})"]
 
 
 @pytest.mark.parametrize("answer", ["NOTHING", " nothing.\n", "**NOTHING**"])
@@ -737,8 +737,8 @@ def test_old_runs_are_really_removed_and_the_audit_chain_still_holds(scene: Scen
         scene.tick()
     assert scene.states() == ["done"] * 50 + ["waiting"]
     assert scene.runs()[-1].number == 71
-    with scene.store._provider.archive(AGENT, PUBLIC) as archive:
-        kept = [record for record, _ in archive.every_version() if record.kind == "run"]
+    with scene.store._provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
+        kept = [record for record, _ in owner_compartment.every_version() if record.kind == "run"]
     assert len(kept) < 60
     assert all(verdict.holds for verdict in scene.store.owner(AGENT).verify())
 
@@ -756,7 +756,7 @@ def test_p17_a_run_that_nobody_can_handle_is_told_by_its_jobs_name_and_no_other_
     worker = scene.worker(failures=Failures(told.append))
     honest = worker._consider
 
-    def consider(ticket: Ticket) -> Execution | None:
+    def consider(ticket: ClaimedRun) -> Execution | None:
         if ticket.run.group == "job/bad":
             raise ZeroDivisionError("secret-canary")
         return honest(ticket)

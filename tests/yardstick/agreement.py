@@ -35,8 +35,8 @@ def differs(step: t.Step, expected: Answer, outcome: Outcome, model: Model) -> s
     if answer != said:
         return f"step {step.index} answers {outcome.answer!r}; expected {said!r}"
     session = None if isinstance(step.op, t.Restart | t.Owned) else model.sessions.get(step.op.seat)
-    if session is not None and outcome.standing is not None:
-        row, stands = outcome.standing, (session.taint, session.ceiling, session.ended)
+    if session is not None and outcome.state is not None:
+        row, stands = outcome.state, (session.taint, session.ceiling, session.ended)
         if (row.taint, row.ceiling, row.ended) != stands:
             return f"step {step.index} leaves {row!r}; expected taint, ceiling and end {stands!r}"
     return ""

@@ -10,8 +10,8 @@ from typing import Any, Self
 from tests.yardstick.leaks import Fault, Patch, leak, replaced
 
 from tidegate.audit.chain import Action
-from tidegate.core.audit_log import Chain, Recorder
-from tidegate.core.gate import Gate, Seat
+from tidegate.core.audit_log import AuditLog, Chain
+from tidegate.core.gate import Gate, SessionHandle
 from tidegate.core.sessions import Sessions
 from tidegate.core.witness import Witnesses
 from tidegate.policy import rules
@@ -67,15 +67,15 @@ def the_view_reaches_to_the_ceiling(patch: Patch) -> None:
 @leak(ENDS, by_model=True)
 def an_ended_session_is_answered_from_its_last_standing(patch: Patch) -> None:
     @replaced(patch, Gate, "_look")
-    def look(real: Fault, self: Gate, seat: Seat) -> Any:
+    def look(real: Fault, self: Gate, seat: SessionHandle) -> Any:
         return seat.seen if seat.seen is not None else real(self, seat)
 
 
 @leak(ENDS, by_model=True)
 def the_end_of_a_session_is_not_looked_at(patch: Patch) -> None:
     @replaced(patch, rules, "_living")
-    def living(real: Fault, standing: Any) -> Any:
-        return real(standing and replace(standing, ended=False))
+    def living(real: Fault, state: Any) -> Any:
+        return real(state and replace(state, ended=False))
 
 
 # Sessions
@@ -103,7 +103,7 @@ def a_raise_sets_the_taint_instead_of_joining(patch: Patch) -> None:
 def a_raise_forgets_the_ceiling(patch: Patch) -> None:
     @replaced(patch, rules, "_raise")
     def decide(real: Fault, event: TaintRaise) -> Any:
-        return real(replace(event, standing=event.standing and replace(event.standing, ceiling=Level.RESTRICTED)))
+        return real(replace(event, state=event.state and replace(event.state, ceiling=Level.RESTRICTED)))
 
 
 @leak(TAINT, by_put_back=True)
@@ -233,15 +233,15 @@ def a_raise_is_entered_in_the_chain_it_leaves(patch: Patch) -> None:
 
 @leak(AUDIT, by_model=True)
 def refusals_are_not_entered(patch: Patch) -> None:
-    @replaced(patch, Recorder, "record")
-    def record(real: Fault, self: Recorder, row: SessionRow, action: Action, detail: str, **rest: Any) -> Any:
+    @replaced(patch, AuditLog, "record")
+    def record(real: Fault, self: AuditLog, row: SessionRow, action: Action, detail: str, **rest: Any) -> Any:
         if action is not Action.REFUSE:
             real(self, row, action, detail, **rest)
 
 
 def _entered_low(patch: Patch, which: Action) -> None:
-    @replaced(patch, Recorder, "chain")
-    def chain(real: Fault, self: Recorder, agent: str, level: Level) -> Any:
+    @replaced(patch, AuditLog, "chain")
+    def chain(real: Fault, self: AuditLog, agent: str, level: Level) -> Any:
         return _EnteredLow(real(self, agent, level), real(self, agent, Level.PUBLIC), which)
 
 

@@ -13,12 +13,12 @@ from tidegate.core import conversation, memory, search
 from tidegate.core import variants as records
 from tidegate.core.conversation_purge import Clearing
 from tidegate.core.gate import Act, Answer
-from tidegate.core.variants import Item
+from tidegate.core.variants import NewRecord
 from tidegate.errors import NotFound, Refused
 from tidegate.policy.levels import Level
 from tidegate.records import cursor as cursors
 from tidegate.records.memory import Status
-from tidegate.records.record import Kind
+from tidegate.records.record import RecordKind
 from tidegate.session import SessionMemory
 from tidegate.storage.base import View, WritableView
 
@@ -78,14 +78,14 @@ def still_visible_names_a_level_above(patch: Patch) -> None:
 @leak(ABSENCE)
 def a_miss_falls_through_to_the_level_above(patch: Patch) -> None:
     @replaced(patch, records, "variants")
-    def variants(real: Fault, visible: Any, kind: Kind, key: str) -> Any:
+    def variants(real: Fault, visible: Any, kind: RecordKind, key: str) -> Any:
         return real(visible, kind, key) or [each for own in visible[:1] for each in holding(above(own), key)]
 
 
 @leak(ABSENCE)
 def a_miss_falls_through_to_another_agent(patch: Patch) -> None:
     @replaced(patch, records, "variants")
-    def variants(real: Fault, visible: Any, kind: Kind, key: str) -> Any:
+    def variants(real: Fault, visible: Any, kind: RecordKind, key: str) -> Any:
         others = [replace(each, agent=own.agent) for own in visible[:1] for each in holding(beside(own), key)]
         return real(visible, kind, key) or others
 
@@ -96,7 +96,7 @@ def a_delete_falls_to_the_level_below(patch: Patch) -> None:
     def delete(real: Fault, view: WritableView, act: Act, key: str) -> Any:
         visible: tuple[Any, ...] = view.visible
         for own in visible:
-            if own.live(Kind.MEMORY, [key]):
+            if own.live(RecordKind.MEMORY, [key]):
                 lower = tuple(each for each in visible if each.level <= own.level)
                 return real(WritableView(lower, own), act, key)
         return real(view, act, key)
@@ -105,7 +105,7 @@ def a_delete_falls_to_the_level_below(patch: Patch) -> None:
 @leak("own level only (P2)")
 def a_save_goes_to_where_the_key_is(patch: Patch) -> None:
     @replaced(patch, records, "save")
-    def save(real: Fault, view: WritableView, act: Act, item: Item, *rest: Any) -> Any:
+    def save(real: Fault, view: WritableView, act: Act, item: NewRecord, *rest: Any) -> Any:
         visible: tuple[Any, ...] = view.visible
         own = next((each for each in visible if each.live(item.kind, [item.key])), view.own)
         return real(WritableView(view.visible, own), act, item, *rest)
@@ -138,7 +138,7 @@ def get_tells_of_a_newer_variant_above(patch: Patch) -> None:
 @leak("uniqueness and duplicate errors")
 def a_save_is_an_update_when_the_key_is_known_above(patch: Patch) -> None:
     @replaced(patch, records, "save")
-    def save(real: Fault, view: WritableView, act: Act, item: Item, *rest: Any) -> Any:
+    def save(real: Fault, view: WritableView, act: Act, item: NewRecord, *rest: Any) -> Any:
         saved = real(view, act, item, *rest)
         known = saved.status is Status.CREATED and holding(above(view.own), item.key)
         return replace(saved, status=Status.UPDATED) if known else saved
@@ -147,7 +147,7 @@ def a_save_is_an_update_when_the_key_is_known_above(patch: Patch) -> None:
 @leak("uniqueness and duplicate errors")
 def contents_are_stored_once_for_all_levels(patch: Patch) -> None:
     @replaced(patch, records, "save")
-    def save(real: Fault, view: WritableView, act: Act, item: Item, *rest: Any) -> Any:
+    def save(real: Fault, view: WritableView, act: Act, item: NewRecord, *rest: Any) -> Any:
         if any(each.content == item.content for each in live(above(view.own))):
             act = replace(act, ids=lambda: "shared")
         return real(view, act, item, *rest)
@@ -156,7 +156,7 @@ def contents_are_stored_once_for_all_levels(patch: Patch) -> None:
 @leak(IDS)
 def randomness_is_drawn_more_often_when_a_variant_is_hidden(patch: Patch) -> None:
     @replaced(patch, records, "save")
-    def save(real: Fault, view: WritableView, act: Act, item: Item, *rest: Any) -> Any:
+    def save(real: Fault, view: WritableView, act: Act, item: NewRecord, *rest: Any) -> Any:
         for _ in holding(above(view.own), item.key):
             act.ids()
         return real(view, act, item, *rest)
@@ -215,7 +215,7 @@ def shadowing_comes_after_matching(patch: Patch) -> None:
 @leak(LIMITS, by_model=True)
 def a_tag_is_filtered_before_shadowing(patch: Patch) -> None:
     @replaced(patch, records, "merged")
-    def merged(_: Fault, view: View, kind: Kind, *, batch: int, **rest: Any) -> Any:
+    def merged(_: Fault, view: View, kind: RecordKind, *, batch: int, **rest: Any) -> Any:
         found = [record for each in view.visible for record in each.page(kind, limit=1_000, **rest)]
         highest = {record.key: record for record in reversed(found)}
         return iter(sorted(highest.values(), key=lambda record: record.key))
@@ -243,8 +243,8 @@ def the_context_says_how_much_is_hidden(patch: Patch) -> None:
 @leak("other kinds of records")
 def to_dos_are_read_from_above(patch: Patch) -> None:
     @replaced(patch, records, "variants")
-    def variants(real: Fault, visible: Any, kind: Kind, key: str) -> Any:
-        hidden = [each.read(kind, key) for own in visible[:1] for each in above(own) if kind is Kind.TODO]
+    def variants(real: Fault, visible: Any, kind: RecordKind, key: str) -> Any:
+        hidden = [each.read(kind, key) for own in visible[:1] for each in above(own) if kind is RecordKind.TODO]
         return [each for each in hidden if each] or real(visible, kind, key)
 
 
@@ -252,7 +252,7 @@ def to_dos_are_read_from_above(patch: Patch) -> None:
 def a_conversation_is_read_by_every_session(patch: Patch) -> None:
     @replaced(patch, conversation, "_messages")
     def messages(_: Fault, view: View, session: str) -> Any:
-        return records.merged(view, Kind.MESSAGE, tag=None, after="", batch=100, chars_max=records.WHOLE)
+        return records.merged(view, RecordKind.MESSAGE, tag=None, after="", batch=100, chars_max=records.WHOLE)
 
 
 @leak("reset (P7)", by_model=True)

@@ -74,6 +74,8 @@ def _against(taint: Level, row: SessionRow, how: str) -> Iterator[str]:
 def _has_acted(store: Store, row: SessionRow) -> bool:
     """Whether any chain holds more of it than that it was opened."""
     entries = Counter(
-        line.entry.event.action.value for line in store.owner(row.agent).trail() if line.entry.event.session == row.id
+        line.entry.event.action.value
+        for line in store.owner(row.agent).find_audit_lines()
+        if line.entry.event.session == row.id
     )
     return entries.total() > entries["open"]

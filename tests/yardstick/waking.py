@@ -12,17 +12,17 @@ from datetime import datetime
 from pathlib import Path
 
 from tidegate.agent.loop import Agent
-from tidegate.agent.messages import Asked, Call, Replied, Returned
-from tidegate.agent.prompt import Model, Piece, Prompt
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from tidegate.agent.prompt import Model, Prompt, ReplyDelta
 from tidegate.agent.toolbox import Toolbox
 from tidegate.agent.transcript import History
-from tidegate.config.home import Run, Settings
+from tidegate.config.home import RunSettings, Settings
 from tidegate.gateway.gateway import Gateway
 from tidegate.policy.levels import Level
 from tidegate.session import Session
 from tidegate.store import Store
 from tidegate.worker.worker import Worker
-from tidegate.worker.worker_context import Workshop
+from tidegate.worker.worker_context import WorkerContext
 
 NOWHERE = Path("/no-such-home")  # neither SPINE.md nor TRIGGER.md is there
 
@@ -47,11 +47,11 @@ class Woken:
         self._rises = rises
         self._rise = rise
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         asked, *since = prompt.messages
-        replies = sum(isinstance(each, Replied) for each in since)
-        results = [each.text for each in since if isinstance(each, Returned)]
-        if replies == 0 and isinstance(asked, Asked):
+        replies = sum(isinstance(each, AssistantMessage) for each in since)
+        results = [each.text for each in since if isinstance(each, ToolResult)]
+        if replies == 0 and isinstance(asked, UserMessage):
             yield call("memory_save", f'{{"key": "woken", "content": "{asked.text.split()[-1]}"}}')
         elif replies == 1 and self._rises is not None:
             self._session.raise_taint(self._rises)
@@ -60,14 +60,14 @@ class Woken:
         elif replies == 2 and f'"{self._rises}"' in results[-1]:
             yield call("memory_save", '{"key": "found", "content": "tea from above"}')
         else:
-            yield Replied(f"done: {results[1:]}")
+            yield AssistantMessage(f"done: {results[1:]}")
 
 
-def call(name: str, arguments: str) -> Replied:
-    return Replied("", (Call("c", name, arguments),))
+def call(name: str, arguments: str) -> AssistantMessage:
+    return AssistantMessage("", (ToolCall("c", name, arguments),))
 
 
-class Shop(Workshop):
+class Shop(WorkerContext):
     """A workshop whose model plays its part, and whose runs are on the worker's thread."""
 
     rises: Level | None
@@ -88,7 +88,7 @@ def wake(store: Store, clock: Callable[[], datetime], lane: Lane, agent: str, le
         run()
         lane.risen = False
 
-    settings = Settings(run=Run(grace_minutes=1))
+    settings = Settings(run=RunSettings(grace_minutes=1))
     shop = Shop(store, NOWHERE, settings, nobody, clock, lane, lambda: 0.0, spawn=on_this_thread, holder="h")
     object.__setattr__(shop, "rises", rises)
     object.__setattr__(shop, "lane", lane)

@@ -17,11 +17,11 @@ from tidegate.audit.chain import Entry, Place
 from tidegate.errors import Refused, StorageError, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.records.memory import Page
-from tidegate.records.record import Kind, Record
+from tidegate.records.record import Record, RecordKind
 from tidegate.records.timestamps import write_time
 from tidegate.search.ranking import Statistics
 from tidegate.session import Session
-from tidegate.storage.base import Reading
+from tidegate.storage.base import CompartmentReader
 from tidegate.storage.control import SessionRow
 from tidegate.store import Store
 from tidegate.tools import TOOLS, results
@@ -48,7 +48,7 @@ class Outcome:
 
     answer: Answer
     raw: object
-    standing: SessionRow | None
+    state: SessionRow | None
 
 
 class World:
@@ -94,7 +94,7 @@ class World:
     # What lies in the store
 
     @contextmanager
-    def compartment(self, agent: str, level: Level) -> Iterator[Reading]:
+    def compartment(self, agent: str, level: Level) -> Iterator[CompartmentReader]:
         """One compartment, from below the gate."""
         with self.store._provider.view(agent, level) as view:
             yield view.visible[0]
@@ -171,8 +171,8 @@ class World:
 
     def _is_used(self, agent: str, level: Level) -> bool:
         try:
-            with self.store._provider.archive(agent, level) as archive:
-                return archive.last_entry() is not None
+            with self.store._provider.owner_compartment(agent, level) as owner_compartment:
+                return owner_compartment.last_entry() is not None
         except (StorageError, KeyError):
             return False
 
@@ -300,10 +300,10 @@ class Contents:
     place: Place = field(compare=False)  # nobody is shown it
 
 
-def contents(compartment: Reading) -> Contents:
+def contents(compartment: CompartmentReader) -> Contents:
     """What a compartment holds now: live records in full, statistics, the audit chain."""
-    of = {kind: compartment.page(kind, after="", tag=None, limit=10_000, chars_max=10_000) for kind in Kind}
-    memories = of.pop(Kind.MEMORY)
+    of = {kind: compartment.page(kind, after="", tag=None, limit=10_000, chars_max=10_000) for kind in RecordKind}
+    memories = of.pop(RecordKind.MEMORY)
     others = [record for records in of.values() for record in records]
     return Contents(memories, others, compartment.statistics(), list(compartment.entries()), compartment.place)
 

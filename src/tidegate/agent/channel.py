@@ -11,14 +11,14 @@ from tidegate.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TextDelta:
     """A bit of the model's answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class ToolCalled:
     """A tool call that is done. tool: a name that is known, or "unknown tool".
 
     failed: it was refused, or gave an error. refused: the policy said no. reason: why, in our own words.
@@ -31,13 +31,13 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
+class Retrying:
     """The model did not answer, and is asked again. reason: in our own words."""
 
     reason: str
 
 
-Shown = Said | Used | Waited
+Shown = TextDelta | ToolCalled | Retrying
 
 
 class Channel(Protocol):
@@ -50,7 +50,7 @@ class Channel(Protocol):
         """Show what the gate let through. Returns soon."""
 
 
-class Outlet:
+class GatedChannel:
     """A channel behind the gate, for one answer. Asked at every bit: the taint may have risen since the one before."""
 
     def __init__(self, session: Session, channel: Channel) -> None:
@@ -62,12 +62,12 @@ class Outlet:
     @property
     def text(self) -> str:
         """What was let through of the answer."""
-        return "".join(event.text for event in self._shown if isinstance(event, Said))
+        return "".join(event.text for event in self._shown if isinstance(event, TextDelta))
 
     @property
-    def used(self) -> tuple[Used, ...]:
+    def used(self) -> tuple[ToolCalled, ...]:
         """The tool calls that were let through, in order."""
-        return tuple(event for event in self._shown if isinstance(event, Used))
+        return tuple(event for event in self._shown if isinstance(event, ToolCalled))
 
     def show(self, event: Shown) -> None:
         """Show it, or hold it back and all that follows. Raises: Refused when the session has ended."""

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from tidegate.agent import summaries as compaction
 from tidegate.agent import transcript as history
-from tidegate.agent.channel import Channel, Outlet, Silent, Used
-from tidegate.agent.messages import Asked, Call, Replied, Returned, Turn
-from tidegate.agent.model_request import Asking, Bounds, Heard, Interrupted, Sleep
-from tidegate.agent.prompt import Message, Model, ModelError, Prompt
+from tidegate.agent.channel import Channel, GatedChannel, Silent, ToolCalled
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, Turn, UserMessage
+from tidegate.agent.model_request import Bounds, Interrupted, ModelRequest, PartialReply, Sleep
+from tidegate.agent.prompt import Model, ModelError, Prompt, PromptMessage
 from tidegate.agent.spine import ensure_spine
-from tidegate.agent.toolbox import Done, Toolbox
-from tidegate.agent.transcript import History, Kept
+from tidegate.agent.toolbox import Toolbox, ToolOutcome
+from tidegate.agent.transcript import History, StoredMessage
 from tidegate.core.context import CONTEXT_CHARS_MAX
 from tidegate.core.guidance import read_instructions
 from tidegate.errors import Refused, TidegateError
@@ -41,7 +41,7 @@ HISTORY_CHARS_MAX = 48_000
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """model_clearance: the highest level that the model's provider may be told (P14). chars: of a prompt's parts."""
 
     model_clearance: Level = Level.RESTRICTED
@@ -71,7 +71,7 @@ class Outcome:
     answer: str
     ended: Ended
     reason: str
-    used: tuple[Used, ...]
+    used: tuple[ToolCalled, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Agent:
     ids: Callable[[], str]
     toolbox: Toolbox
     history: History
-    settings: Settings = field(default_factory=Settings)
+    settings: AgentSettings = field(default_factory=AgentSettings)
     sleep: Sleep = asyncio.sleep
 
     async def answer(self, text: str, channel: Channel, *, origin: Origin = Origin.OWNER) -> Outcome:
@@ -98,9 +98,9 @@ class Agent:
         Raises: InvalidArgument, LimitExceeded (text), Refused (ended), StorageError.
         """
         check_content(text, self.session.limits)
-        outlet = Outlet(self.session, channel)
+        outlet = GatedChannel(self.session, channel)
         try:
-            await _Answering(self, outlet).answer(Asked(text), origin)
+            await _Answering(self, outlet).answer(UserMessage(text), origin)
         except _Over as over:
             return _outcome(outlet, over.ended, over.reason)
         except Exception:
@@ -118,7 +118,7 @@ class _Over(Exception):
         self.reason = reason
 
 
-def _outcome(outlet: Outlet, ended: Ended, reason: str = "") -> Outcome:
+def _outcome(outlet: GatedChannel, ended: Ended, reason: str = "") -> Outcome:
     """What has come of an answer. Above the clearance, that it was held back: how it ended is the model's choice."""
     refusal = outlet.refusal()
     if refusal is not None:
@@ -129,18 +129,18 @@ def _outcome(outlet: Outlet, ended: Ended, reason: str = "") -> Outcome:
 class _Answering:
     """One answer in the making."""
 
-    def __init__(self, agent: Agent, outlet: Outlet) -> None:
+    def __init__(self, agent: Agent, outlet: GatedChannel) -> None:
         self._agent = agent
         self._session = agent.session
         self._bounds = agent.settings.bounds
         self._outlet = outlet
-        self._asking = Asking(agent.model, self._bounds, check=self._check_telling, sleep=agent.sleep)
-        self._kept: list[Kept] = []
+        self._asking = ModelRequest(agent.model, self._bounds, check=self._check_telling, sleep=agent.sleep)
+        self._kept: list[StoredMessage] = []
         self._same = Counter[tuple[str, str]]()
         self._left_out = 0
         self._remembered = Origin.AGENT  # where the memories in the prompt came from
 
-    async def answer(self, asked: Asked, origin: Origin) -> None:
+    async def answer(self, asked: UserMessage, origin: Origin) -> None:
         """Ask, run what is called, ask again, until there is nothing more to run. Raises: _Over, and as `Agent`."""
         if self._outlet.refusal() is not None:
             raise _Over(Ended.HELD, "")  # before anything is done: nothing of it could be shown
@@ -184,16 +184,16 @@ class _Answering:
         note = f"{self._left_out} earlier messages are left out here." if self._left_out else ""
         return Prompt(instructions, "\n\n".join(filter(None, (memories.text, note, now))), (), tools)
 
-    def _messages(self) -> tuple[Message, ...]:
+    def _messages(self) -> tuple[PromptMessage, ...]:
         told = history.messages(self._kept, self._agent.ids)
         return history.fitting(told, 2 * self._agent.settings.history_chars_max, self._agent.ids)
 
-    async def _ask(self, prompt: Prompt) -> Replied:
-        heard = Heard()
+    async def _ask(self, prompt: Prompt) -> AssistantMessage:
+        heard = PartialReply()
 
-        def anew() -> Heard:
+        def anew() -> PartialReply:
             nonlocal heard
-            heard = Heard()
+            heard = PartialReply()
             return heard
 
         try:
@@ -201,7 +201,7 @@ class _Answering:
         except asyncio.CancelledError:
             if heard.text:
                 with suppress(TidegateError):  # the session may have ended: then there is nothing to keep
-                    self._agent.history.add(Replied(heard.text, cut="stopped by the user"), self._origin())
+                    self._agent.history.add(AssistantMessage(heard.text, cut="stopped by the user"), self._origin())
             raise
         except Interrupted as interrupted:
             await self._keep(interrupted.reply, self._origin())
@@ -209,10 +209,10 @@ class _Answering:
         except ModelError as error:
             raise _Over(Ended.FAILED, str(error)) from None
 
-    def _renamed(self, reply: Replied) -> Replied:
+    def _renamed(self, reply: AssistantMessage) -> AssistantMessage:
         """With ids of its calls that no other call has, whatever the provider thought."""
-        taken = {call.id for each in self._kept if isinstance(each.turn, Replied) for call in each.turn.calls}
-        calls = list[Call]()
+        taken = {call.id for each in self._kept if isinstance(each.turn, AssistantMessage) for call in each.turn.calls}
+        calls = list[ToolCall]()
         for call in reply.calls:
             fresh = call.id and call.id not in taken
             calls.append(call if fresh else replace(call, id=self._agent.ids()[-24:]))
@@ -221,14 +221,14 @@ class _Answering:
 
     # What is called
 
-    async def _run(self, call: Call, place: int, known: Collection[str]) -> None:
+    async def _run(self, call: ToolCall, place: int, known: Collection[str]) -> None:
         done = self._too_much(call, place) or await self._agent.toolbox.run(self._session.marking(self._origin()), call)
-        await self._keep(Returned(call.id, call.name, done.text, done.failed), done.origin)
+        await self._keep(ToolResult(call.id, call.name, done.text, done.failed), done.origin)
         # P12: a name that no tool has is a text of the model's own.
         tool = call.name if call.name in known else "unknown tool"
-        self._outlet.show(Used(tool, done.failed, done.refused, done.reason.removeprefix(f"{tool}: ")))
+        self._outlet.show(ToolCalled(tool, done.failed, done.refused, done.reason.removeprefix(f"{tool}: ")))
 
-    def _too_much(self, call: Call, place: int) -> Done | None:
+    def _too_much(self, call: ToolCall, place: int) -> ToolOutcome | None:
         self._same[call.name, call.arguments] += 1
         if place >= self._bounds.calls_max:
             reason = f"not run: a response may call {self._bounds.calls_max} tools at most"
@@ -236,7 +236,7 @@ class _Answering:
             reason = "not run: this very call was made before, and its result is above; do something else, or answer"
         else:
             return None
-        return Done(json_line({"error": {"message": reason}}), failed=True, origin=Origin.AGENT, reason=reason)
+        return ToolOutcome(json_line({"error": {"message": reason}}), failed=True, origin=Origin.AGENT, reason=reason)
 
     def _origin(self) -> Origin:
         """P18: of what the model says and saves. It may have it from the least trusted of all that it was told."""
@@ -251,7 +251,7 @@ class _Answering:
         except asyncio.CancelledError:
             await storing  # what was shown is kept, whenever it is stopped
             raise
-        self._kept.append(Kept(0, turn, origin))
+        self._kept.append(StoredMessage(0, turn, origin))
 
     async def _load(self) -> None:
         """The conversation so far, the beginning of it summed up when it has become too long."""
@@ -261,7 +261,7 @@ class _Answering:
         if not older:
             return
         try:
-            silent = Outlet(self._session, Silent())
+            silent = GatedChannel(self._session, Silent())
             reply = await self._asking.ask(compaction.request(older, limit, agent.ids), silent)
         except (ModelError, Interrupted):
             self._kept, self._left_out = newer, len(older)  # for this time; nothing of it is lost
@@ -278,8 +278,10 @@ def open_agent(
     clock: Callable[[], datetime],
     ids: Callable[[], str],
     gateway: Gateway | None = None,
-    settings: Settings | None = None,
+    settings: AgentSettings | None = None,
 ) -> Agent:
     """The agent of a session, with a SPINE.md to read. Raises: StorageError."""
     ensure_spine(home, session.agent)
-    return Agent(session, model, home, clock, ids, Toolbox(gateway, ids=ids), History(session), settings or Settings())
+    return Agent(
+        session, model, home, clock, ids, Toolbox(gateway, ids=ids), History(session), settings or AgentSettings()
+    )

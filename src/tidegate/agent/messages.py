@@ -13,14 +13,14 @@ from tidegate.records.jsonl import read_value
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UserMessage:
     """What the user said."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """A tool call. arguments: exactly what the model sent, be it JSON or not."""
 
     id: str
@@ -29,7 +29,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Replied:
+class AssistantMessage:
     """What the model answered.
 
     native: the whole response as its provider wants it back, where text and calls are not all of it; else "".
@@ -37,13 +37,13 @@ class Replied:
     """
 
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     native: str = ""
     cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ToolResult:
     """What a tool call gave. call: its id. failed: there was an error, or no result."""
 
     call: str
@@ -53,16 +53,21 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class Summary:
     """A summary that stands for all messages up to number `upto`, in whoever's view it is."""
 
     text: str
     upto: int
 
 
-Turn = Asked | Replied | Returned | Summed
+Turn = UserMessage | AssistantMessage | ToolResult | Summary
 
-_KINDS: dict[str, type[Turn]] = {"asked": Asked, "replied": Replied, "returned": Returned, "summed": Summed}
+_KINDS: dict[str, type[Turn]] = {
+    "asked": UserMessage,
+    "replied": AssistantMessage,
+    "returned": ToolResult,
+    "summed": Summary,
+}
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
@@ -76,7 +81,7 @@ def read(text: str) -> Turn:
     try:
         fields: dict[str, Any] = read_value(text)
         kind = _KINDS[fields.pop("kind")]
-        calls = [fields.pop("calls")] if kind is Replied else []
+        calls = [fields.pop("calls")] if kind is AssistantMessage else []
         check_types(fields, kind)
         for each in calls:
             fields["calls"] = tuple(_call(call) for call in each)
@@ -86,13 +91,13 @@ def read(text: str) -> Turn:
         raise StorageError("a message of this conversation cannot be read; run `tidegate doctor`") from None
 
 
-def _call(fields: dict[str, Any]) -> Call:
-    check_types(fields, Call)
-    return Call(**fields)
+def _call(fields: dict[str, Any]) -> ToolCall:
+    check_types(fields, ToolCall)
+    return ToolCall(**fields)
 
 
 def size(turn: Turn) -> int:
     """How many characters of a prompt a turn takes, about."""
-    if isinstance(turn, Replied):
+    if isinstance(turn, AssistantMessage):
         return len(turn.text) + len(turn.native) + sum(len(call.name) + len(call.arguments) for call in turn.calls)
     return len(turn.text)

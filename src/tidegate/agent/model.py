@@ -8,8 +8,8 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidegate.agent.messages import Asked, Call, Replied, Returned
-from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble, Unseen
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from tidegate.agent.prompt import HiddenDelta, ModelError, ModelErrorKind, Prompt, ReplyDelta
 from tidegate.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ProviderModel:
         self._provided = provided
         self._says_when_done = says_when_done
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         """The response in pieces. Raises: ModelError; nothing of what the provider wrote is in it (P12)."""
         from pydantic_ai.direct import model_request_stream
 
@@ -83,7 +83,7 @@ class ProviderModel:
                 whole = response.get()
                 # The library makes up the reason that did not come; what did come is in the details.
                 if self._says_when_done and "finish_reason" not in (whole.provider_details or {}):
-                    raise ModelError(Trouble.BROKEN)
+                    raise ModelError(ModelErrorKind.BROKEN)
                 yield _replied(whole)
         except Exception as error:  # noqa: BLE001  whatever it is, there is no answer
             raise _trouble(error) from None
@@ -107,14 +107,14 @@ def _parameters(prompt: Prompt) -> ModelRequestParameters:
 def _messages(prompt: Prompt) -> list[ModelMessage]:
     from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
 
-    asked = max(place for place, message in enumerate(prompt.messages) if isinstance(message, Asked))
+    asked = max(place for place, message in enumerate(prompt.messages) if isinstance(message, UserMessage))
     made: list[ModelMessage] = []
     parts: list[Any] = []
     for place, message in enumerate(prompt.messages):
-        if isinstance(message, Replied):
+        if isinstance(message, AssistantMessage):
             made += [ModelRequest(parts), _response(message)]
             parts = []
-        elif isinstance(message, Returned):
+        elif isinstance(message, ToolResult):
             name = _plain_name(message.name)
             outcome: Any = "failed" if message.failed else "success"
             parts.append(ToolReturnPart(name, message.text, message.call, outcome=outcome))
@@ -132,7 +132,7 @@ def _add_user(parts: list[Any], part: Any) -> None:
     parts.append(part)
 
 
-def _response(message: Replied) -> ModelResponse:
+def _response(message: AssistantMessage) -> ModelResponse:
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 
     if message.native:
@@ -165,14 +165,14 @@ def _plain_arguments(arguments: str) -> str:
 # What comes back
 
 
-def _piece(event: ModelResponseStreamEvent) -> Piece:
+def _piece(event: ModelResponseStreamEvent) -> ReplyDelta:
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
     if isinstance(event, PartStartEvent):
-        return event.part.content if isinstance(event.part, TextPart) else Unseen(_size(event.part))
+        return event.part.content if isinstance(event.part, TextPart) else HiddenDelta(_size(event.part))
     if isinstance(event, PartDeltaEvent):
-        return event.delta.content_delta if isinstance(event.delta, TextPartDelta) else Unseen(_size(event.delta))
-    return Unseen(0)
+        return event.delta.content_delta if isinstance(event.delta, TextPartDelta) else HiddenDelta(_size(event.delta))
+    return HiddenDelta(0)
 
 
 def _size(part: object) -> int:
@@ -180,27 +180,27 @@ def _size(part: object) -> int:
     return sum(len(value if isinstance(value, str) else json.dumps(value)) for value in values if value)
 
 
-def _replied(response: ModelResponse) -> Replied:
+def _replied(response: ModelResponse) -> AssistantMessage:
     from pydantic_ai.messages import ModelMessagesTypeAdapter, TextPart, ToolCallPart
 
     calls = tuple(_calls(response))
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     if not (text.strip() or calls) and response.finish_reason == "content_filter":
-        raise ModelError(Trouble.FILTERED)
+        raise ModelError(ModelErrorKind.FILTERED)
     plain = all(isinstance(part, TextPart | ToolCallPart) and not part.provider_details for part in response.parts)
     sound = all(call.arguments == _plain_arguments(call.arguments) for call in calls)
     native = "" if plain or not sound else ModelMessagesTypeAdapter.dump_json([response]).decode()
     cut = "the answer was cut: it reached the model's limit" if response.finish_reason == "length" else ""
-    return Replied(text, calls, native, cut)
+    return AssistantMessage(text, calls, native, cut)
 
 
-def _calls(response: ModelResponse) -> Iterator[Call]:
+def _calls(response: ModelResponse) -> Iterator[ToolCall]:
     from pydantic_ai.messages import ToolCallPart
 
     for part in response.parts:
         if isinstance(part, ToolCallPart):
             arguments = part.args if isinstance(part.args, str) else json.dumps(part.args or {})
-            yield Call(part.tool_call_id, part.tool_name, arguments)
+            yield ToolCall(part.tool_call_id, part.tool_name, arguments)
 
 
 def _trouble(error: Exception) -> ModelError:
@@ -209,23 +209,23 @@ def _trouble(error: Exception) -> ModelError:
 
     if isinstance(error, ModelError):
         return error
-    kinds: list[tuple[type[Exception], Trouble]] = [
-        (e.ModelQuotaExceededError, Trouble.QUOTA),
-        (e.ModelRateLimitError, Trouble.RATE),
-        (e.ModelAuthenticationError, Trouble.KEY),
-        (e.ModelNotFoundError, Trouble.NO_MODEL),
-        (e.ModelContextWindowExceededError, Trouble.TOO_LONG),
-        (e.ModelRequestRejectedError, Trouble.REJECTED),
-        (e.ModelTimeoutError, Trouble.TIMEOUT),
-        (e.ModelRequestTimeout, Trouble.TIMEOUT),
-        (e.ModelConnectionError, Trouble.UNREACHABLE),
-        (e.ContentFilterError, Trouble.FILTERED),
-        (e.ModelAPIError, Trouble.SERVER),
-        (e.UnexpectedModelBehavior, Trouble.GARBLED),
-        (ValueError, Trouble.GARBLED),
+    kinds: list[tuple[type[Exception], ModelErrorKind]] = [
+        (e.ModelQuotaExceededError, ModelErrorKind.QUOTA),
+        (e.ModelRateLimitError, ModelErrorKind.RATE),
+        (e.ModelAuthenticationError, ModelErrorKind.KEY),
+        (e.ModelNotFoundError, ModelErrorKind.NO_MODEL),
+        (e.ModelContextWindowExceededError, ModelErrorKind.TOO_LONG),
+        (e.ModelRequestRejectedError, ModelErrorKind.REJECTED),
+        (e.ModelTimeoutError, ModelErrorKind.TIMEOUT),
+        (e.ModelRequestTimeout, ModelErrorKind.TIMEOUT),
+        (e.ModelConnectionError, ModelErrorKind.UNREACHABLE),
+        (e.ContentFilterError, ModelErrorKind.FILTERED),
+        (e.ModelAPIError, ModelErrorKind.SERVER),
+        (e.UnexpectedModelBehavior, ModelErrorKind.GARBLED),
+        (ValueError, ModelErrorKind.GARBLED),
     ]
     _log.info("a model request failed: %s", type(error).__name__)
-    trouble = next((trouble for kind, trouble in kinds if isinstance(error, kind)), Trouble.BROKEN)
+    trouble = next((trouble for kind, trouble in kinds if isinstance(error, kind)), ModelErrorKind.BROKEN)
     return ModelError(trouble, retry_after_seconds=getattr(error, "retry_after", None))
 
 

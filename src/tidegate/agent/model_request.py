@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import cast
 
-from tidegate.agent.channel import Outlet, Said, Waited
-from tidegate.agent.messages import Replied
-from tidegate.agent.prompt import TRANSIENT, Model, ModelError, Piece, Prompt, Trouble, Unseen
+from tidegate.agent.channel import GatedChannel, Retrying, TextDelta
+from tidegate.agent.messages import AssistantMessage
+from tidegate.agent.prompt import TRANSIENT, HiddenDelta, Model, ModelError, ModelErrorKind, Prompt, ReplyDelta
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -36,41 +36,41 @@ class Bounds:
 
 
 @dataclass(slots=True)
-class Heard:
+class PartialReply:
     """What has come of a response so far."""
 
     bits: list[str] = field(default_factory=list)
     text_chars: int = 0
     chars: int = 0
-    whole: Replied | None = None
+    whole: AssistantMessage | None = None
 
     @property
     def text(self) -> str:
         return "".join(self.bits)
 
-    def take(self, piece: Piece, bounds: Bounds) -> None:
+    def take(self, piece: ReplyDelta, bounds: Bounds) -> None:
         """Note a piece. Raises: ModelError when it is too much."""
-        if isinstance(piece, Replied):
+        if isinstance(piece, AssistantMessage):
             self.whole = piece
             return
         if isinstance(piece, str):
             self.bits.append(piece)
             self.text_chars += len(piece)
-        self.chars += piece.chars if isinstance(piece, Unseen) else len(piece)
+        self.chars += piece.chars if isinstance(piece, HiddenDelta) else len(piece)
         if self.text_chars > bounds.text_chars_max or self.chars > bounds.reply_chars_max:
-            raise ModelError(Trouble.FLOOD)
+            raise ModelError(ModelErrorKind.FLOOD)
 
 
 class Interrupted(Exception):
     """A response that broke off after part of it was heard: `reply` is that part."""
 
-    def __init__(self, reply: Replied, trouble: Trouble) -> None:
+    def __init__(self, reply: AssistantMessage, trouble: ModelErrorKind) -> None:
         super().__init__(trouble.value)
         self.reply = reply
         self.trouble = trouble
 
 
-class Asking:
+class ModelRequest:
     """Asks a model, within bounds. check: raises when the model may not be told; called before every attempt."""
 
     def __init__(
@@ -81,7 +81,9 @@ class Asking:
         self._check = check
         self._sleep = sleep
 
-    async def ask(self, prompt: Prompt, outlet: Outlet, heard: Callable[[], Heard] = Heard) -> Replied:
+    async def ask(
+        self, prompt: Prompt, outlet: GatedChannel, heard: Callable[[], PartialReply] = PartialReply
+    ) -> AssistantMessage:
         """The whole response. heard: where to note what has come of it.
 
         Raises: ModelError when nothing came of it, Interrupted when part of it did; Refused (ended); what `check` does.
@@ -94,10 +96,10 @@ class Asking:
                 return await self._once(prompt, outlet, so_far)
             except ModelError as error:
                 if so_far.text:
-                    raise Interrupted(Replied(so_far.text, cut=error.trouble.value), error.trouble) from None
+                    raise Interrupted(AssistantMessage(so_far.text, cut=error.trouble.value), error.trouble) from None
                 if error.trouble not in TRANSIENT or attempt >= self._bounds.attempts_max:
                     raise
-                outlet.show(Waited(error.trouble.value))
+                outlet.show(Retrying(error.trouble.value))
                 await self._sleep(self._pause(error, attempt))
             attempt += 1
 
@@ -105,20 +107,20 @@ class Asking:
         asked = error.retry_after_seconds
         return min(asked if asked is not None and asked > 0 else 2.0 ** (attempt - 1), self._bounds.wait_seconds_max)
 
-    async def _once(self, prompt: Prompt, outlet: Outlet, heard: Heard) -> Replied:
+    async def _once(self, prompt: Prompt, outlet: GatedChannel, heard: PartialReply) -> AssistantMessage:
         try:
             async with asyncio.timeout(self._bounds.request_seconds):
                 await self._listen(self._model.stream(prompt), outlet, heard)
         except TimeoutError:
-            raise ModelError(Trouble.TIMEOUT) from None
+            raise ModelError(ModelErrorKind.TIMEOUT) from None
         whole = heard.whole
         if whole is None:
-            raise ModelError(Trouble.BROKEN)
+            raise ModelError(ModelErrorKind.BROKEN)
         if not (whole.text.strip() or whole.calls):
-            raise ModelError(Trouble.EMPTY)
+            raise ModelError(ModelErrorKind.EMPTY)
         return whole
 
-    async def _listen(self, pieces: AsyncIterator[Piece], outlet: Outlet, heard: Heard) -> None:
+    async def _listen(self, pieces: AsyncIterator[ReplyDelta], outlet: GatedChannel, heard: PartialReply) -> None:
         try:
             while True:
                 try:
@@ -129,7 +131,7 @@ class Asking:
                     return
                 heard.take(piece, self._bounds)
                 if isinstance(piece, str) and piece:
-                    outlet.show(Said(piece))
+                    outlet.show(TextDelta(piece))
         finally:
             close = getattr(pieces, "aclose", None)
             if close is not None:

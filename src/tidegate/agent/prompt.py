@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from tidegate.agent.messages import Asked, Replied, Returned
+from tidegate.agent.messages import AssistantMessage, ToolResult, UserMessage
 
-Message = Asked | Replied | Returned
+PromptMessage = UserMessage | AssistantMessage | ToolResult
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class ToolSpec:
     """A tool as a model is told of it."""
 
     name: str
@@ -32,29 +32,29 @@ class Prompt:
 
     instructions: str
     context: str
-    messages: tuple[Message, ...]
-    tools: Sequence[Offered] = ()
+    messages: tuple[PromptMessage, ...]
+    tools: Sequence[ToolSpec] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class HiddenDelta:
     """Something of the response that nobody is shown: thoughts, arguments. chars: how much of it."""
 
     chars: int
 
 
-Piece = str | Unseen | Replied
+ReplyDelta = str | HiddenDelta | AssistantMessage
 """A bit of text, a sign of life, or at the very end the whole response."""
 
 
 class Model(Protocol):
     """Answers prompts."""
 
-    def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
-        """The response in pieces, the last of them `Replied`. Raises: ModelError."""
+    def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
+        """The response in pieces, the last of them `AssistantMessage`. Raises: ModelError."""
 
 
-class Trouble(Enum):
+class ModelErrorKind(Enum):
     """Why a model did not answer, for people. Nothing of what a provider wrote is in it (P12)."""
 
     RATE = "the model's provider takes no more requests for now (rate limit)"
@@ -74,7 +74,14 @@ class Trouble(Enum):
 
 
 TRANSIENT = frozenset(
-    {Trouble.RATE, Trouble.TIMEOUT, Trouble.UNREACHABLE, Trouble.BROKEN, Trouble.SERVER, Trouble.EMPTY}
+    {
+        ModelErrorKind.RATE,
+        ModelErrorKind.TIMEOUT,
+        ModelErrorKind.UNREACHABLE,
+        ModelErrorKind.BROKEN,
+        ModelErrorKind.SERVER,
+        ModelErrorKind.EMPTY,
+    }
 )
 """What may be over when it is tried again."""
 
@@ -82,7 +89,7 @@ TRANSIENT = frozenset(
 class ModelError(Exception):
     """The model did not answer. retry_after_seconds: how long the provider asks to wait, if it says so."""
 
-    def __init__(self, trouble: Trouble, *, retry_after_seconds: float | None = None) -> None:
+    def __init__(self, trouble: ModelErrorKind, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(trouble.value)
         self.trouble = trouble
         self.retry_after_seconds = retry_after_seconds

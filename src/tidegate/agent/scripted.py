@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate.agent.messages import Asked, Call, Replied, Returned
-from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from tidegate.agent.prompt import ModelError, ModelErrorKind, Prompt, ReplyDelta
 from tidegate.errors import InvalidArgument
 
 _SLOT = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
@@ -29,7 +29,7 @@ class Step:
 
     say: str = ""
     calls: tuple[tuple[str, Mapping[str, Any] | str], ...] = ()
-    trouble: Trouble | None = None
+    trouble: ModelErrorKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +94,22 @@ class ScriptedModel:
     def __init__(self, rules: Sequence[Rule] = SCRIPT) -> None:
         self._rules = rules
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         """The response, word by word. Raises: ModelError where the script says so."""
-        last = max(place for place, message in enumerate(prompt.messages) if isinstance(message, Asked))
+        last = max(place for place, message in enumerate(prompt.messages) if isinstance(message, UserMessage))
         since = prompt.messages[last + 1 :]
         asked = prompt.messages[last]
-        done = sum(isinstance(message, Replied) for message in since)
-        step, found = self._step(asked.text if isinstance(asked, Asked) else "", done)
-        slots = _Slots(prompt, found, [each.text for each in since if isinstance(each, Returned)])
+        done = sum(isinstance(message, AssistantMessage) for message in since)
+        step, found = self._step(asked.text if isinstance(asked, UserMessage) else "", done)
+        slots = _Slots(prompt, found, [each.text for each in since if isinstance(each, ToolResult)])
         text = slots.fill(step.say)
         for word in re.findall(r"\S+\s*|\s+", text):
             await asyncio.sleep(0)  # so that it can be stopped in the middle, like any other
             yield word
         if step.trouble is not None:
             raise ModelError(step.trouble)
-        calls = [Call(f"call-{len(prompt.messages)}-{n}", *each) for n, each in enumerate(slots.calls(step))]
-        yield Replied(text, tuple(calls))
+        calls = [ToolCall(f"call-{len(prompt.messages)}-{n}", *each) for n, each in enumerate(slots.calls(step))]
+        yield AssistantMessage(text, tuple(calls))
 
     def _step(self, said: str, done: int) -> tuple[Step, re.Match[str] | None]:
         for rule in self._rules:
@@ -216,4 +216,4 @@ def _bad(reason: str) -> InvalidArgument:
 
 def _read_step(step: Mapping[str, Any]) -> Step:
     calls = tuple((call["name"], call["arguments"]) for call in step.get("calls", ()))
-    return Step(step.get("say", ""), calls, Trouble[step["trouble"]] if "trouble" in step else None)
+    return Step(step.get("say", ""), calls, ModelErrorKind[step["trouble"]] if "trouble" in step else None)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.agent.messages import Call
-from tidegate.agent.prompt import Offered
+from tidegate.agent.messages import ToolCall
+from tidegate.agent.prompt import ToolSpec
 from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError
-from tidegate.records.prompt_block import framed, json_line
+from tidegate.records.prompt_block import data_block, json_line
 from tidegate.records.record import Origin, least_trusted
 from tidegate.session import Session
 from tidegate.tools import AGENT_TOOLS
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ToolOutcome:
     """What a call gave. origin: the least trusted thing that is in the text.
 
     reason: why it failed, in our own words, for the owner. refused: because the policy said no.
@@ -45,18 +45,18 @@ class Toolbox:
         self._gateway = gateway
         self._ids = ids
 
-    def offered(self) -> tuple[Offered, ...]:
+    def offered(self) -> tuple[ToolSpec, ...]:
         """All tools, as a model is told of them: the same at every taint. Raises: StorageError (pins)."""
-        own = tuple(Offered(tool.name, tool.description, tool.input_schema) for tool in AGENT_TOOLS.values())
+        own = tuple(ToolSpec(tool.name, tool.description, tool.input_schema) for tool in AGENT_TOOLS.values())
         return own + tuple(self._foreign())
 
-    async def run(self, session: Session, call: Call) -> Done:
+    async def run(self, session: Session, call: ToolCall) -> ToolOutcome:
         """The result for the model, in words that it can pass on; an error is a result too. It raises nothing."""
         try:
             arguments = parse(call.arguments)
             if self._gateway is not None and call.name not in AGENT_TOOLS and self._is_foreign(call.name):
                 result = await self._gateway.call(call.name, arguments)
-                return Done(result.text, result.failed, result.origin, result.reason)
+                return ToolOutcome(result.text, result.failed, result.origin, result.reason)
             return self._done(await asyncio.to_thread(session.call_tool, call.name, arguments))
         except TidegateError as error:
             return _no(error)
@@ -65,27 +65,27 @@ class Toolbox:
             _log.error("a tool call failed: %s", type(error).__name__)
             return _no(StorageError("the tool cannot answer"))
 
-    def _done(self, result: Mapping[str, Any]) -> Done:
+    def _done(self, result: Mapping[str, Any]) -> ToolOutcome:
         text = json_line(result)
         if len(text) > RESULT_CHARS_MAX:
             text = json_line({"cut": f"the first {RESULT_CHARS_MAX} of {len(text)}", "text": text[:RESULT_CHARS_MAX]})
         origin = least_trusted((Origin.AGENT, *_origins(result)))
         if origin.from_outside:  # P18: marked so wherever it is put into a prompt
-            text = framed("The result, with memories that came from outside", "result", [text], self._ids())
-        return Done(text, failed=False, origin=origin)
+            text = data_block("The result, with memories that came from outside", "result", [text], self._ids())
+        return ToolOutcome(text, failed=False, origin=origin)
 
-    def _foreign(self) -> Iterator[Offered]:
+    def _foreign(self) -> Iterator[ToolSpec]:
         for offer in self._gateway.tools() if self._gateway is not None else ():
             definition = offer.definition
-            yield Offered(offer.name, definition.description or "", dict(definition.input_schema))
+            yield ToolSpec(offer.name, definition.description or "", dict(definition.input_schema))
 
     def _is_foreign(self, name: str) -> bool:
         return any(offered.name == name for offered in self._foreign())
 
 
-def _no(error: TidegateError) -> Done:
+def _no(error: TidegateError) -> ToolOutcome:
     text = json_line({"error": error.to_dict()})
-    return Done(text, True, Origin.AGENT, error.message, refused=isinstance(error, Refused))
+    return ToolOutcome(text, True, Origin.AGENT, error.message, refused=isinstance(error, Refused))
 
 
 def parse(arguments: str) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class AuditEvent:
     """What happened, before it has a place in a chain.
 
     session: the session's id, or OWNER.
@@ -95,7 +95,7 @@ class Entry:
     """An event in its chain: `sequence` counts from 1, `hash` covers all else, `previous`, and the chain's place."""
 
     sequence: int
-    event: Event
+    event: AuditEvent
     previous: str
     hash: str
 
@@ -118,12 +118,16 @@ def commitment_of(version: Draft, place: Place) -> str:
     return _digest(fields, None)
 
 
-def version_event(place: Place, at: datetime, session: str, action: Action, version: Draft, status: str = "") -> Event:
-    """What happened to one version there. session, status: as in `Event`; status is a part of the detail."""
-    return Event(at, session, action, f"version {version.version} {status}".rstrip(), commitment_of(version, place))
+def version_event(
+    place: Place, at: datetime, session: str, action: Action, version: Draft, status: str = ""
+) -> AuditEvent:
+    """What happened to one version there. session, status: as in `AuditEvent`; status is a part of the detail."""
+    return AuditEvent(
+        at, session, action, f"version {version.version} {status}".rstrip(), commitment_of(version, place)
+    )
 
 
-def chain(event: Event, last: Entry | None, place: Place | None, secret: bytes | None = None) -> Entry:
+def chain(event: AuditEvent, last: Entry | None, place: Place | None, secret: bytes | None = None) -> Entry:
     """The entry that follows `last` in the chain of a place; keyed (HMAC) when there is a secret.
 
     place: None: the earlier form, which names none, and is never written any more.
@@ -141,7 +145,7 @@ class Pen:
         self._secret = secret
         self._own = ""  # the hash of what it made last
 
-    def write(self, event: Event, last: Entry | None) -> Entry:
+    def write(self, event: AuditEvent, last: Entry | None) -> Entry:
         """The entry that follows. Raises: StorageError when the chain is kept with a key that this is not.
 
         Without that, one save while the key is not configured would break the chain for good (P9).
@@ -169,7 +173,7 @@ def _require_same_key(last: Entry, place: Place, secret: bytes | None) -> None:
     raise StorageError("this chain is keyed, and audit.key_file is not set: set it again; or run `tidegate doctor`")
 
 
-def _hash(sequence: int, event: Event, previous: str, place: Place | None, secret: bytes | None) -> str:
+def _hash(sequence: int, event: AuditEvent, previous: str, place: Place | None, secret: bytes | None) -> str:
     at = event.at.astimezone(UTC).isoformat()  # as it is read back, in whatever zone the clock gave it
     fields = [sequence, at, event.session, event.action, event.detail, event.commitment, previous]
     return _digest([*fields, *(place.fields if place else ())], secret)

@@ -14,7 +14,7 @@ from tidegate.audit.anchors import Anchor
 from tidegate.audit.chain import GENESIS, Action, Entry, Place, commitment_of, is_made_with
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.records.record import Kind, Record
+from tidegate.records.record import Record, RecordKind
 
 _SET_KEY = "set `audit.key_file` in config.toml again, to the key that the chain is kept with"
 _GIVE_ANCHOR = "if they are yours, keep what `tidegate audit anchor` prints now, and give it with --anchor FILE"
@@ -41,7 +41,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ChainVerdict:
     """What a chain proves.
 
     entries: how many hold, from the first. head: the hash of the last of them.
@@ -63,7 +63,7 @@ class Verdict:
         return not self.problems
 
 
-class Kept(Protocol):
+class ChainSource(Protocol):
     """What a chain and its records can be read from: a compartment, or a backup of one. The entries are read first."""
 
     @property
@@ -73,23 +73,30 @@ class Kept(Protocol):
     def every_version(self) -> Iterator[tuple[Record, bool]]: ...
 
 
-def verify(archive: Kept, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False) -> Verdict:
+def verify(
+    owner_compartment: ChainSource, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False
+) -> ChainVerdict:
     """What the chain of one compartment proves, at one moment.
 
     anchors: of that compartment. sealed: what is read lies under a seal of the same secret, which vouches for entries
     that were made before there was one.
     """
-    walk = _Walk(secret, archive.place, {})
+    walk = _Walk(secret, owner_compartment.place, {})
     for anchor in anchors:
         walk.anchors.setdefault(anchor.sequence, set()).add(anchor.hash)
-    with archive.snapshot():
-        problem = walk.follow(archive.entries(after=_BEFORE_ALL))
-        rest = chain(walk.unmet_anchors(), _unexplained(archive, walk.told))
+    with owner_compartment.snapshot():
+        problem = walk.follow(owner_compartment.entries(after=_BEFORE_ALL))
+        rest = chain(walk.unmet_anchors(), _unexplained(owner_compartment, walk.told))
         problems = [problem] if problem else list(islice(rest, PROBLEMS_MAX))  # no file can make it hold more
         if not sealed:
             problems[:0] = walk.unkeyed()
-    return Verdict(
-        archive.place.level, walk.sequence, walk.head, walk.keyed_from, walk.anchored_to, tuple(problems[:PROBLEMS_MAX])
+    return ChainVerdict(
+        owner_compartment.place.level,
+        walk.sequence,
+        walk.head,
+        walk.keyed_from,
+        walk.anchored_to,
+        tuple(problems[:PROBLEMS_MAX]),
     )
 
 
@@ -212,13 +219,13 @@ _CONTRADICTIONS = {
 }
 
 
-def _unexplained(archive: Kept, told: dict[bytes, _Told]) -> Iterator[Problem]:
+def _unexplained(owner_compartment: ChainSource, told: dict[bytes, _Told]) -> Iterator[Problem]:
     """No change without its entry: what is stored must be what the last entry about it says, and all of it there."""
     places = _Places()
     try:
-        for record, newest in archive.every_version():
+        for record, newest in owner_compartment.every_version():
             yield from places.take(record, newest)
-            commitment = _short(commitment_of(record, archive.place))
+            commitment = _short(commitment_of(record, owner_compartment.place))
             found = told.get(commitment)
             if found is None or found.number != record.version:
                 yield Problem(f"version {record.version} was changed or put in, without an entry", key=record.key)
@@ -239,8 +246,8 @@ def _unexplained(archive: Kept, told: dict[bytes, _Told]) -> Iterator[Problem]:
 class _Places:
     """Which version stands under each key, and the latest that it has replaced: it must be the later one."""
 
-    standing: dict[tuple[Kind, str], int] = field(default_factory=dict)
-    replaced: dict[tuple[Kind, str], int] = field(default_factory=dict)
+    standing: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
+    replaced: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
 
     def take(self, record: Record, newest: bool) -> Iterator[Problem]:
         name = (record.kind, record.key)

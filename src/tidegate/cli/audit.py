@@ -12,16 +12,16 @@ import click
 
 from tidegate.audit.chain import Action
 from tidegate.cli import output
-from tidegate.cli.common import AT_ALL_LEVELS, Group, open_store, options, remark, show
+from tidegate.cli.common import AT_ALL_LEVELS, Group, info, open_store, options, show
 from tidegate.cli.owner import open_owner
 from tidegate.errors import InvalidArgument, StorageError
-from tidegate.records.record import Kind
+from tidegate.records.record import RecordKind
 from tidegate.records.timestamps import NotATimeError, read_time, write_time
 
 if TYPE_CHECKING:
     from tidegate.audit.anchors import Anchor
-    from tidegate.audit.verify import Problem, Verdict
-    from tidegate.owner.audit_query import Line
+    from tidegate.audit.verify import ChainVerdict, Problem
+    from tidegate.owner.audit_query import AuditLine
     from tidegate.store import Store
 
 _ACTIONS = click.Choice([action.value for action in Action if action is not Action.UNKNOWN])
@@ -61,23 +61,23 @@ def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: 
     A session is shown by its name, if it has one; JSON has its id as well. The key is shown while the version that an
     entry is about is kept, and what it is the key of, if not of a memory: the chain itself does not hold it.
     """
-    from tidegate.owner.audit_query import Wanted
+    from tidegate.owner.audit_query import AuditFilter
 
     with open_store() as store:
         names = _names(store)
-        wanted = Wanted(
+        wanted = AuditFilter(
             level=options().level,
             sessions=_sessions(names),
             actions=[Action(action) for action in actions] or None,
             since=_time("since", since),
             until=_time("until", until),
         )
-        line, lines = None, store.owner(options().agent).trail(wanted)
+        line, lines = None, store.owner(options().agent).find_audit_lines(wanted)
         for line in lines if last is None else deque(lines, last):
             name = names.get(line.entry.event.session)
             show(_line(line, name), [_text(line, name)])
     if line is None:
-        remark("no entries")
+        info("no entries")
 
 
 @audit.command(common=AT_ALL_LEVELS, examples=("tidegate audit verify", "tidegate audit verify --anchor anchors.jsonl"))
@@ -93,7 +93,7 @@ def verify(file: str | None) -> int:
     for verdict in verdicts:
         show(_verdict(verdict), _verdict_lines(verdict))
     for line in _WHAT_IT_PROVES.splitlines():
-        remark(line)
+        info(line)
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 
 
@@ -102,7 +102,7 @@ def anchor() -> None:
     """Print where each chain ends now, as JSON, one object a level. Keep it where nobody who can write here can."""
     with open_owner() as owner:
         for head in owner.anchor(options().level):
-            output.write(output.to_json(head.to_dict()))
+            output.emit(output.to_json(head.to_dict()))
 
 
 def _names(store: Store) -> Mapping[str, str]:
@@ -112,7 +112,7 @@ def _names(store: Store) -> Mapping[str, str]:
     except StorageError as failure:
         if options().session is not None:
             raise
-        remark(f"{failure.message}; sessions are shown by their ids")
+        info(f"{failure.message}; sessions are shown by their ids")
         return {}
 
 
@@ -151,7 +151,7 @@ def _read(file: str) -> str:
     return text
 
 
-def _line(line: Line, name: str | None) -> dict[str, Any]:
+def _line(line: AuditLine, name: str | None) -> dict[str, Any]:
     event = line.entry.event
     return {
         "level": str(line.level),
@@ -168,7 +168,7 @@ def _line(line: Line, name: str | None) -> dict[str, Any]:
     }
 
 
-def _text(line: Line, name: str | None) -> str:
+def _text(line: AuditLine, name: str | None) -> str:
     event = line.entry.event
     place = f"{write_time(event.at)}  {line.level!s:<12}  {line.entry.sequence:>6}"
     who = output.escape(event.session) or _OWNER
@@ -176,11 +176,11 @@ def _text(line: Line, name: str | None) -> str:
         who = output.word(name) if name != _OWNER else output.to_json(name)
     # What others wrote comes last, where nothing after it could be forged.
     about = f"  {output.escape(line.key)}" if line.key is not None else ""
-    kind = "" if line.kind in (None, Kind.MEMORY) else f"{line.kind} "
+    kind = "" if line.kind in (None, RecordKind.MEMORY) else f"{line.kind} "
     return f"{place}  {who:<32}  {event.action:<8}  {kind}{output.escape(event.detail)}{about}"
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: ChainVerdict) -> dict[str, Any]:
     return {
         "level": str(verdict.level),
         "holds": verdict.holds,
@@ -196,7 +196,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
     return {"sequence": problem.sequence, "text": problem.text, "key": problem.key, "advice": problem.advice or None}
 
 
-def _verdict_lines(verdict: Verdict) -> Iterator[str]:
+def _verdict_lines(verdict: ChainVerdict) -> Iterator[str]:
     state = "holds" if verdict.holds else "BROKEN"
     anchored = "no anchor" if verdict.anchored_to is None else f"proven up to {verdict.anchored_to}"
     keyed = "no key" if verdict.keyed_from is None else f"keyed from {verdict.keyed_from}"

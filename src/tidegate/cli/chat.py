@@ -12,7 +12,7 @@ from tidegate.errors import InvalidArgument, LimitExceeded
 from tidegate.policy.levels import Level
 
 if TYPE_CHECKING:
-    from tidegate.cli.chat_session import Place
+    from tidegate.cli.chat_session import ChatPlace
     from tidegate.records.limits import Limits
 
 
@@ -62,10 +62,10 @@ def _checked(message: str, limits: Limits) -> str:
         raise type(error)(error.message.replace("content", "message", 1), **details) from None
 
 
-def _place(new: bool, level: Level) -> Place:
-    from tidegate.cli.chat_session import Place
+def _place(new: bool, level: Level) -> ChatPlace:
+    from tidegate.cli.chat_session import ChatPlace
 
     chosen = options()
     if new and (chosen.session is not None or chosen.level is not None):
         raise InvalidArgument("new: has no use beside --session or --level", argument="new")
-    return Place(chosen.agent, chosen.session, level if chosen.level is None else chosen.level, chosen.level, new)
+    return ChatPlace(chosen.agent, chosen.session, level if chosen.level is None else chosen.level, chosen.level, new)

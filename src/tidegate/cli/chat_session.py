@@ -11,15 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from tidegate.agent.channel import Used
-from tidegate.agent.loop import Agent, Ended, Outcome, open_agent
-from tidegate.agent.loop import Settings as AgentSettings
+from tidegate.agent.channel import ToolCalled
+from tidegate.agent.loop import Agent, AgentSettings, Ended, Outcome, open_agent
 from tidegate.agent.prompt import Model
 from tidegate.agent.scripted import SCRIPT, ScriptedModel, read_script
 from tidegate.cli import output
 from tidegate.cli.todo import lines as todo_lines
-from tidegate.config.home import Chat as ChatSettings
-from tidegate.config.home import Settings
+from tidegate.config.home import ChatSettings, Settings
 from tidegate.errors import InvalidArgument, Refused, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.session import Session
@@ -48,7 +46,7 @@ _SHOWING = ("/memory", "/forget", "/todo")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChatPlace:
     """Where to talk. name: of the session; None: the usual one. start: the level of a new one. wanted: as the owner
     asked, if they did; without a name, such a conversation is not stored. new: not in the one there is.
     """
@@ -80,7 +78,7 @@ def open_model(settings: ChatSettings) -> Model:
     return model.open_model(name, settings.base_url, key)
 
 
-def open_session(store: Store, place: Place, settings: ChatSettings) -> Session:
+def open_session(store: Store, place: ChatPlace, settings: ChatSettings) -> Session:
     """The session to talk in, opened or resumed at its stored taint.
 
     Raises: InvalidArgument where no answer could be had or shown, Refused (ended), StorageError.
@@ -98,11 +96,11 @@ def open_session(store: Store, place: Place, settings: ChatSettings) -> Session:
         before = session.taint
         after = session.raise_taint(place.wanted, reason="opened")
         if after is not before:
-            output.note(f"tidegate: {name} was raised from {before} to {after}, for good")
+            output.warn(f"tidegate: {name} was raised from {before} to {after}, for good")
     return session
 
 
-def _check_start(place: Place, settings: ChatSettings) -> None:
+def _check_start(place: ChatPlace, settings: ChatSettings) -> None:
     argument = "chat.level" if place.wanted is None else "level"
     for key, purpose in (("clearance", "shown"), ("model_clearance", "had of the model")):
         clearance: Level = getattr(settings, key)
@@ -133,7 +131,7 @@ def next_name(name: str, rows: dict[str, bool]) -> str:
     return name if taken == 0 else f"{name}-{taken + 1}"
 
 
-class View(Protocol):
+class ChatView(Protocol):
     """A terminal: a channel that can also be asked."""
 
     name: str
@@ -149,7 +147,7 @@ class View(Protocol):
 class Chat:
     """A conversation with the agent, until its owner leaves."""
 
-    def __init__(self, store: Store, home: Path, settings: Settings, model: Model, place: Place) -> None:
+    def __init__(self, store: Store, home: Path, settings: Settings, model: Model, place: ChatPlace) -> None:
         self._store = store
         self._home = home
         self._settings = settings
@@ -172,15 +170,15 @@ class Chat:
 
     def say_once(self, text: str, *, as_json: bool) -> int:
         """Say one thing and show the answer; 0, or 1 when there is none, or not all of it."""
-        from tidegate.cli.terminal import Plain
+        from tidegate.cli.terminal import PlainView
 
-        view = Plain(self._settings.chat.clearance, quiet=as_json)
+        view = PlainView(self._settings.chat.clearance, quiet=as_json)
         outcome = self._answer(text, view)
         view.end()
         if as_json:
-            output.write(output.to_json(self._result(outcome)))
+            output.emit(output.to_json(self._result(outcome)))
         elif outcome.ended is not Ended.COMPLETE:
-            output.note(f"tidegate: {explained(outcome)}")
+            output.warn(f"tidegate: {explained(outcome)}")
         return 0 if outcome.ended is Ended.COMPLETE else 1
 
     def _result(self, outcome: Outcome) -> dict[str, Any]:
@@ -196,16 +194,16 @@ class Chat:
             "tools": [_used(used) for used in outcome.used],
         }
 
-    def _answer(self, text: str, view: View) -> Outcome:
+    def _answer(self, text: str, view: ChatView) -> Outcome:
         return self._runner.run(self._agent.answer(text, view))
 
     # At the terminal
 
     def run(self) -> int:
         """Talk until the owner leaves; 0."""
-        from tidegate.cli.terminal import Terminal
+        from tidegate.cli.terminal import TerminalView
 
-        view = Terminal(self._settings.chat.clearance)
+        view = TerminalView(self._settings.chat.clearance)
         view.say(f"{self._where()}. /help shows what you can do.")
         while True:
             try:
@@ -223,7 +221,7 @@ class Chat:
                 return 0
             self._turn(line, view)
 
-    def _turn(self, line: str, view: View) -> None:
+    def _turn(self, line: str, view: ChatView) -> None:
         try:
             if line.startswith("/"):
                 self._command(line, view)
@@ -238,7 +236,7 @@ class Chat:
             if error.details.get("rule") == "P7":
                 self._reopen(view)
 
-    def _talk(self, line: str, view: View) -> None:
+    def _talk(self, line: str, view: ChatView) -> None:
         before = self._agent.session.taint
         view.begin()
         outcome = self._answer(line, view)
@@ -249,9 +247,9 @@ class Chat:
         if after is not before:
             view.say(f"(this conversation has risen from {before} to {after})")
 
-    def _command(self, line: str, view: View) -> None:
+    def _command(self, line: str, view: ChatView) -> None:
         word, _, rest = line.partition(" ")
-        commands: dict[str, Callable[[str, View], None]] = {
+        commands: dict[str, Callable[[str, ChatView], None]] = {
             "/memory": self._show_memory,
             "/forget": self._forget,
             "/todo": self._show_todos,
@@ -267,7 +265,7 @@ class Chat:
             self._agent.session.check_output(view.clearance, channel=view.name)
         commands[word](rest.strip(), view)
 
-    def _show_memory(self, words: str, view: View) -> None:
+    def _show_memory(self, words: str, view: ChatView) -> None:
         session = self._agent.session
         if words:
             found: Any = session.call_tool("memory_search", {"query": words})["results"]
@@ -279,15 +277,15 @@ class Chat:
         if not found:
             view.say("nothing is remembered here" if not words else "nothing matches")
 
-    def _forget(self, key: str, view: View) -> None:
+    def _forget(self, key: str, view: ChatView) -> None:
         for line in output.deleted(self._agent.session.call_tool("memory_delete", {"key": key})):
             view.say(line)
 
-    def _show_todos(self, _: str, view: View) -> None:
+    def _show_todos(self, _: str, view: ChatView) -> None:
         for line in todo_lines(self._agent.session.call_tool("todo_read")):
             view.say(line)
 
-    def _raise(self, word: str, view: View) -> None:
+    def _raise(self, word: str, view: ChatView) -> None:
         try:
             self._agent.session.raise_taint(_level(word), reason="by the owner")
         except Refused as refused:
@@ -296,11 +294,11 @@ class Chat:
             raise Refused(f"{refused.message}; here, /ceiling LEVEL lifts it", **refused.details) from None
         view.say(self._standing())
 
-    def _ceiling(self, word: str, view: View) -> None:
+    def _ceiling(self, word: str, view: ChatView) -> None:
         self._store.sessions.set_ceiling(self._agent.session.id, _level(word))
         view.say(self._standing())
 
-    def _reset(self, _: str, view: View) -> None:
+    def _reset(self, _: str, view: ChatView) -> None:
         question = "End this conversation for ever? Its memories stay, what was said goes. [y/N] "
         if view.ask(question).strip().lower() not in ("y", "yes"):
             view.say("nothing was changed")
@@ -309,7 +307,7 @@ class Chat:
             view.say(output.REMAINS)
         self._reopen(view)
 
-    def _reopen(self, view: View) -> None:
+    def _reopen(self, view: ChatView) -> None:
         """P7: what follows is a new session, with a new name."""
         place, name = self._place, self._agent.session.name
         self._close_gateway()
@@ -365,7 +363,7 @@ def explained(outcome: Outcome) -> str:
     return outcome.reason
 
 
-def _used(used: Used) -> dict[str, Any]:
+def _used(used: ToolCalled) -> dict[str, Any]:
     why = {"refused": used.refused, "reason": used.reason} if used.failed else {}
     return {"tool": used.tool, "failed": used.failed, **why}
 

@@ -38,8 +38,8 @@ _WHOLE = 1000  # characters; no first sentence is as long
 # one, which is not in its help then, and refused.
 Common = Mapping[str, str | None]
 AS_USUAL: Common = {}
-AT_NO_LEVEL: Common = {"session": None, "level": None}
-FOR_NO_AGENT: Common = {"agent": None, **AT_NO_LEVEL}
+NO_LEVEL: Common = {"session": None, "level": None}
+FOR_NO_AGENT: Common = {"agent": None, **NO_LEVEL}
 AT_ALL_LEVELS: Common = {"session": None, "level": f"{_LEVELS}. [default: all of them]"}
 
 
@@ -128,13 +128,13 @@ def agreed(question: str, *, unasked: str) -> bool:
 def show(result: Mapping[str, Any], lines: Iterable[str]) -> None:
     """A result on standard output: exactly, under --json; else as lines for people."""
     for line in [output.to_json(result)] if options().json else lines:
-        output.write(line)
+        output.emit(line)
 
 
-def remark(text: str) -> None:
+def info(text: str) -> None:
     """A line for people on standard error; under --json nothing, since the result says it."""
     if not options().json:
-        output.note(text)
+        output.warn(text)
 
 
 class Command(click.Command):
@@ -187,7 +187,7 @@ class Group(click.Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CommandSpec:
     """Where a command is, as `module:name` beside this module, and what the list of commands says of it."""
 
     path: str
@@ -200,10 +200,12 @@ class LazyGroup(Group):
     other_words: what people type who know the command by another name.
     """
 
-    def __init__(self, *args: Any, places: Mapping[str, Place], other_words: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, places: Mapping[str, CommandSpec], aliases: Mapping[str, str], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.places = places
-        self.other_words = other_words
+        self.aliases = aliases
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order of the places."""
@@ -225,7 +227,7 @@ class LazyGroup(Group):
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as unknown:  # the parser looks among commands that are loaded
-            meant = self.other_words.get(unknown.command_name)
+            meant = self.aliases.get(unknown.command_name)
             if meant is not None:
                 said = f"{unknown.message} Did you mean {meant!r}?"
                 raise click.NoSuchCommand(unknown.command_name, said, ctx=ctx) from None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.common import LEVEL, Group, open_session, open_store, options, remark, show, standard_input
-from tidegate.cli.output import escape, escape_lines, to_json, write
+from tidegate.cli.common import LEVEL, Group, info, open_session, open_store, options, show, standard_input
+from tidegate.cli.output import emit, escape, escape_lines, to_json
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.jobs.schedule import read_zone
 from tidegate.policy.levels import Level
@@ -79,9 +79,9 @@ def list_() -> None:
         jobs = session.jobs.list()
     for job in jobs:
         for line in [to_json(_shown(job))] if options().json else [_line(job), f"  {_begun(job.plan.prompt)}"]:
-            write(line)
+            emit(line)
     if not jobs:
-        remark("no jobs")
+        info("no jobs")
 
 
 @cron.command(name="show", common=_LOOKING, examples=("tidegate cron show digest",))
@@ -114,9 +114,9 @@ def history(name: str | None, limit: int) -> None:
         runs = session.jobs.history(name, limit=limit)
     for run, level in runs:
         for line in [to_json(_run(run, level))] if options().json else _told(run, level):
-            write(line)
+            emit(line)
     if not runs:
-        remark("no runs")
+        info("no runs")
 
 
 @cron.command(

@@ -35,13 +35,13 @@ def run() -> int:
         import mcp  # noqa: F401  only to see that it is there
     except ModuleNotFoundError:
         sys.exit("tidegate demo: the MCP library is not installed: pip install 'tidegate[server]'")
-    output.note("tidegate demo: starting a few server processes; this takes some seconds")
+    output.warn("tidegate demo: starting a few server processes; this takes some seconds")
     # A client closes its transport in its own time; a home that is still being left must not fail the demo.
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-", ignore_cleanup_errors=True) as folder:
         try:
             asyncio.run(Demo(Path(folder)).play())
         except UnlikeClaimed as failure:
-            output.note(f"tidegate demo: not as claimed: {failure}")
+            output.warn(f"tidegate demo: not as claimed: {failure}")
             return 1
     return 0
 
@@ -159,7 +159,7 @@ class Demo:
         return done.stdout.decode()
 
     @asynccontextmanager
-    async def _conversation(self, title: str, session: str) -> AsyncIterator[Conversation]:
+    async def _conversation(self, title: str, session: str) -> AsyncIterator[DemoClient]:
         """A client connected to a server process that lives as long as the conversation."""
         from mcp import Client, StdioServerParameters
 
@@ -169,7 +169,7 @@ class Demo:
         command = ["-m", "tidegate", "--home", str(self._home), *words]
         server = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
         async with Client(server) as client:
-            yield Conversation(client)
+            yield DemoClient(client)
 
     def _owner(self, *words: str) -> None:
         _command(words)
@@ -179,7 +179,7 @@ class Demo:
             raise UnlikeClaimed(f"`tidegate {' '.join(words)}` ended with {done.returncode}")
 
 
-class Conversation:
+class DemoClient:
     """What a model does in one conversation; the transcript shows each call and its answer."""
 
     def __init__(self, client: Client) -> None:

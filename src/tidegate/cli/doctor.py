@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tidegate.cli import output
-from tidegate.cli.common import AT_NO_LEVEL, Command, options, remark, show
+from tidegate.cli.common import NO_LEVEL, Command, info, options, show
 from tidegate.records.finding import Finding, Severity
 
 _REPAIRED = "repaired"
@@ -17,7 +17,7 @@ _REPAIRED = "repaired"
 
 @click.command(
     cls=Command,
-    common={**AT_NO_LEVEL, "agent": "Whose memory. [default: all agents]"},
+    common={**NO_LEVEL, "agent": "Whose memory. [default: all agents]"},
     examples=("tidegate doctor", "tidegate doctor --repair", "tidegate doctor --anchor anchors.jsonl --json"),
 )
 @click.option("--repair", is_flag=True, help="Put right what is safe to: modes, left-over files, the index, tags.")
@@ -37,11 +37,11 @@ def doctor(repair: bool, file: str | None) -> int:
     agent = click.get_current_context().meta.get("agent")
     home = homes.find(options().home)
     anchors = () if file is None else read_file(file)
-    examination = Doctor(home, utc_now, repair, remark, anchors).examine(None if agent is None else check_agent(agent))
+    examination = Doctor(home, utc_now, repair, info, anchors).examine(None if agent is None else check_agent(agent))
     if not home.exists():
-        remark(f"there is no home at {home}: nothing was saved there yet")
+        info(f"there is no home at {home}: nothing was saved there yet")
         return 0
-    remark(f"the home at {home}")
+    info(f"the home at {home}")
     findings: list[Finding] = []
     try:
         findings.extend(examination)
@@ -49,7 +49,7 @@ def doctor(repair: bool, file: str | None) -> int:
         for finding in findings:
             show(_finding(finding), _lines(finding))
     states = Counter(map(_state, findings))
-    remark(_summary(states))
+    info(_summary(states))
     return 1 if states[Severity.ERROR] else 0
 
 

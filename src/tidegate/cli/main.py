@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from tidegate.cli import output
-from tidegate.cli.common import LazyGroup, Place
+from tidegate.cli.common import CommandSpec, LazyGroup
 from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, StorageError, TidegateError
 
 _EXIT_CODES: dict[type[TidegateError], int] = {
@@ -24,34 +24,34 @@ _INTERRUPTED = 130  # as shells report it
 
 # In the order in which `tidegate --help` lists them. It loads none of their modules.
 PLACES = {
-    "save": Place("memory:save", "Remember something under a key."),
-    "get": Place("memory:get", "Show one memory, whole."),
-    "search": Place("memory:search", "Find memories, best match first."),
-    "list": Place("memory:list_", "Go through the memories, page by page."),
-    "delete": Place("memory:delete", "Forget one memory."),
-    "session": Place("session:session", "Make, raise and end sessions."),
-    "history": Place("owner:history", "Show every version of a memory."),
-    "restore": Place("owner:restore", "Save an earlier version again."),
-    "relabel": Place("owner:relabel", "Copy a memory to another level."),
-    "purge": Place("owner:purge", "Really remove what was deleted or replaced."),
-    "export": Place("transfer:export", "Write the memories of a level to a file."),
-    "import": Place("transfer:import_", "Take memories in from a file, all at one level."),
-    "backup": Place("transfer:backup", "Write everything of an agent to one file."),
-    "restore-backup": Place("transfer:restore_backup", "Restore a backup into an agent that is empty."),
-    "audit": Place("audit:audit", "Show, verify and anchor the audit chains."),
-    "agent": Place("owner:agent", "List agents, or erase one."),
-    "reindex": Place("owner:reindex", "Make the search index anew."),
-    "doctor": Place("doctor:doctor", "Look for what can be wrong with the home."),
-    "tools": Place("tools:tools", "List, check and trust the tools of foreign servers."),
-    "chat": Place("chat:chat", "Talk with the agent, which remembers."),
-    "todo": Place("todo:todo", "Show the agent's to-do list."),
-    "run": Place("run:run", "Wake the agents: their jobs and their triggers."),
-    "cron": Place("cron:cron", "Schedule jobs, and see what became of them."),
-    "mcp": Place("servers:mcp", "Serve the memory tools to an MCP client."),
-    "demo": Place("servers:demo", "Show what this is, with a real server and client."),
+    "save": CommandSpec("memory:save", "Remember something under a key."),
+    "get": CommandSpec("memory:get", "Show one memory, whole."),
+    "search": CommandSpec("memory:search", "Find memories, best match first."),
+    "list": CommandSpec("memory:list_", "Go through the memories, page by page."),
+    "delete": CommandSpec("memory:delete", "Forget one memory."),
+    "session": CommandSpec("session:session", "Make, raise and end sessions."),
+    "history": CommandSpec("owner:history", "Show every version of a memory."),
+    "restore": CommandSpec("owner:restore", "Save an earlier version again."),
+    "relabel": CommandSpec("owner:relabel", "Copy a memory to another level."),
+    "purge": CommandSpec("owner:purge", "Really remove what was deleted or replaced."),
+    "export": CommandSpec("transfer:export", "Write the memories of a level to a file."),
+    "import": CommandSpec("transfer:import_", "Take memories in from a file, all at one level."),
+    "backup": CommandSpec("transfer:backup", "Write everything of an agent to one file."),
+    "restore-backup": CommandSpec("transfer:restore_backup", "Restore a backup into an agent that is empty."),
+    "audit": CommandSpec("audit:audit", "Show, verify and anchor the audit chains."),
+    "agent": CommandSpec("owner:agent", "List agents, or erase one."),
+    "reindex": CommandSpec("owner:reindex", "Make the search index anew."),
+    "doctor": CommandSpec("doctor:doctor", "Look for what can be wrong with the home."),
+    "tools": CommandSpec("tools:tools", "List, check and trust the tools of foreign servers."),
+    "chat": CommandSpec("chat:chat", "Talk with the agent, which remembers."),
+    "todo": CommandSpec("todo:todo", "Show the agent's to-do list."),
+    "run": CommandSpec("run:run", "Wake the agents: their jobs and their triggers."),
+    "cron": CommandSpec("cron:cron", "Schedule jobs, and see what became of them."),
+    "mcp": CommandSpec("servers:mcp", "Serve the memory tools to an MCP client."),
+    "demo": CommandSpec("servers:demo", "Show what this is, with a real server and client."),
 }
 
-_OTHER_WORDS = {
+_ALIASES = {
     "add": "save",
     "set": "save",
     "show": "get",
@@ -69,7 +69,7 @@ _OTHER_WORDS = {
     name="tidegate",
     cls=LazyGroup,
     places=PLACES,
-    other_words=_OTHER_WORDS,
+    aliases=_ALIASES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="tidegate", message="tidegate %(version)s")
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except OSError:
         _discard_output()
-        output.note("tidegate: standard input cannot be read, or standard output not written")
+        output.warn("tidegate: standard input cannot be read, or standard output not written")
         return 3
     return code
 
@@ -130,9 +130,9 @@ def _fail(error: TidegateError, words: Sequence[str]) -> int:
     """Show the error, and give its exit code. The line may not have been understood, so --json is looked for in it."""
     before_dashes = words[: words.index("--")] if "--" in words else words
     if "--json" in before_dashes:
-        output.write(output.to_json({"error": error.to_dict()}))
+        output.emit(output.to_json({"error": error.to_dict()}))
     else:
-        output.note(f"tidegate: {error.message}{_elsewhere(error)}")
+        output.warn(f"tidegate: {error.message}{_elsewhere(error)}")
     return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
 
 

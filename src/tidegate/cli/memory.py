@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tidegate.cli import output
-from tidegate.cli.common import Command, level_or, open_session, options, remark, show, standard_input
+from tidegate.cli.common import Command, info, level_or, open_session, options, show, standard_input
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.tools import results
@@ -44,7 +44,7 @@ def get(key: str) -> int:
     """Show one memory, whole. Exit code 1 when there is none."""
     result = _call("memory_get", _found, key=key)
     if not result["found"]:
-        remark(f"nothing is saved under that key{_seen()}")
+        info(f"nothing is saved under that key{_seen()}")
     return 0 if result["found"] else 1
 
 
@@ -66,9 +66,9 @@ def search(query: str, max_results: int | None, *, explain: bool) -> None:
         return
     result = _call("memory_search", lambda result: _short(result["results"]), query=query, max_results=max_results)
     if not result["results"]:
-        remark(f"nothing found{_seen()}")
+        info(f"nothing found{_seen()}")
     if not result["complete"]:
-        remark("the search ended early: there may be more")
+        info("the search ended early: there may be more")
 
 
 @click.command(name="list", cls=Command, examples=("tidegate list", "tidegate list --tag persona --limit 10"))
@@ -79,9 +79,9 @@ def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:
     """Go through the memories in the order of their keys, page by page."""
     result = _call("memory_list", lambda result: _short(result["memories"]), tag=tag, limit=limit, cursor=cursor)
     if not result["memories"]:
-        remark(f"nothing {'' if tag is None else 'with that tag '}is saved{_seen()}")
+        info(f"nothing {'' if tag is None else 'with that tag '}is saved{_seen()}")
     if result["next_cursor"] is not None:
-        remark(f"there is more: add --cursor {result['next_cursor']}")
+        info(f"there is more: add --cursor {result['next_cursor']}")
 
 
 @click.command(cls=Command, examples=("tidegate delete user-name",))

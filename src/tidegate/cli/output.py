@@ -22,12 +22,12 @@ _PLAIN = re.compile(r"[\w.:/+-]+")
 
 def escape(text: str) -> str:
     """The text on one line: whatever a terminal would obey, or not show, stands as an escape."""
-    return unseen.escape(text).replace("\n", "\\n").replace("\t", "\\t")
+    return unseen.escape_invisible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def escape_lines(text: str, *, indent: str) -> str:
     """The text with its line ends and tabs, each line escaped and indented, so that none can pass for ours."""
-    return indent + unseen.escape(text.replace("\r\n", "\n")).replace("\n", f"\n{indent}")
+    return indent + unseen.escape_invisible(text.replace("\r\n", "\n")).replace("\n", f"\n{indent}")
 
 
 def to_json(value: object) -> str:
@@ -35,9 +35,9 @@ def to_json(value: object) -> str:
     return escaped(json.dumps(value, ensure_ascii=False))
 
 
-def write(text: str) -> None:
+def emit(text: str) -> None:
     """A line of results, on standard output: one line, whatever was stored in it, and nothing that a terminal obeys."""
-    sys.stdout.write(unseen.escape(text.replace("\n", "\\n")) + "\n")
+    sys.stdout.write(unseen.escape_invisible(text.replace("\n", "\\n")) + "\n")
 
 
 REMAINS = (
@@ -47,7 +47,7 @@ REMAINS = (
 """What there is to say when something was removed, and a reader was in the way."""
 
 
-def note(text: str) -> None:
+def warn(text: str) -> None:
     """A line for the reader that is no result, on standard error."""
     sys.stderr.write(escape(text) + "\n")
 

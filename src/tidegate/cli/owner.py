@@ -17,10 +17,10 @@ from tidegate.cli.common import (
     Command,
     Group,
     agreed,
+    info,
     open_at_level,
     open_store,
     options,
-    remark,
     show,
 )
 from tidegate.policy.levels import Level
@@ -52,7 +52,7 @@ def history(key: str) -> int:
     for version in versions:
         show(_version(version), _version_lines(version))
     if not versions:
-        remark("no version is kept under that key")
+        info("no version is kept under that key")
     return 0 if versions else 1
 
 
@@ -129,7 +129,7 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
             count = sum(done.versions for done in owner.purge(older_than, options().level, dry_run=True))
             if not _agreed(f"Remove {output.counted(count, 'version')} for ever?"):
                 return 1
-        purged = owner.purge(older_than, options().level, dry_run=dry_run, progress=output.note)
+        purged = owner.purge(older_than, options().level, dry_run=dry_run, progress=output.warn)
     for done in purged:
         show(_purged(done, dry_run=dry_run), _purged_lines(done, dry_run=dry_run))
     return 0 if all(done.complete for done in purged) else INCOMPLETE
@@ -142,7 +142,7 @@ def reindex() -> None:
     Until it is done, searches say that they are not complete. Interrupted, the next command goes on.
     """
     with open_owner() as owner:
-        count = owner.reindex(options().level, progress=output.note)
+        count = owner.reindex(options().level, progress=output.warn)
     show({"reindexed": count}, [f"indexed {output.counted(count, 'memory', 'memories')}"])
 
 
@@ -159,7 +159,7 @@ def list_() -> None:
     for name in agents:
         show({"agent": name}, [name])
     if not agents:
-        remark("no agents")
+        info("no agents")
 
 
 @agent.command(
@@ -195,7 +195,7 @@ def _agreed(question: str) -> bool:
     """Whether the owner says yes; if not, they are told that nothing was changed."""
     yes = agreed(question, unasked="this cannot be undone; without a terminal it needs --yes")
     if not yes:
-        remark("nothing was changed")
+        info("nothing was changed")
     return yes
 
 

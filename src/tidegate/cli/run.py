@@ -11,12 +11,12 @@ import threading
 import click
 
 from tidegate.cli import output
-from tidegate.cli.common import AT_NO_LEVEL, Command, open_store, options, remark
+from tidegate.cli.common import NO_LEVEL, Command, info, open_store, options
 
 
 @click.command(
     cls=Command,
-    common={**AT_NO_LEVEL, "agent": "Whose jobs. [default: all agents']"},
+    common={**NO_LEVEL, "agent": "Whose jobs. [default: all agents']"},
     examples=("tidegate run", "tidegate run --agent assistant", "tidegate run --once"),
 )
 @click.option("--once", is_flag=True, help="Do what is due now, and end.")
@@ -31,8 +31,8 @@ def run(once: bool) -> int:
     """
     from tidegate.cli.chat_session import open_model
     from tidegate.config import home as homes
-    from tidegate.worker.supervisor import Wakeups
-    from tidegate.worker.worker_context import Failures, Workshop
+    from tidegate.worker.supervisor import Supervisor
+    from tidegate.worker.worker_context import Failures, WorkerContext
 
     chosen = options()
     home = homes.find(chosen.home)
@@ -41,19 +41,21 @@ def run(once: bool) -> int:
     _log_plainly()
     only = click.get_current_context().meta.get("agent")
     with open_store() as store:
-        failures = Failures(lambda line: output.note(f"tidegate run: {line}"))
-        wakeups = Wakeups(Workshop(store, home, settings, lambda: open_model(settings.chat), failures=failures), only)
+        failures = Failures(lambda line: output.warn(f"tidegate run: {line}"))
+        wakeups = Supervisor(
+            WorkerContext(store, home, settings, lambda: open_model(settings.chat), failures=failures), only
+        )
         if once:
             done = wakeups.run_once()
             failed = f", {output.counted(failures.count, 'failure')}" if failures.count else ""
-            remark(f"tidegate run: {output.counted(done, 'run')}{failed}")
+            info(f"tidegate run: {output.counted(done, 'run')}{failed}")
             return 1 if failures.count else 0
         for number in (signal.SIGINT, signal.SIGTERM):
             # On a thread: whatever the handler interrupts may hold the very lock that stopping needs.
             signal.signal(number, lambda *_: threading.Thread(target=wakeups.stop, daemon=True).start())
-        output.note("tidegate run: awake")
+        output.warn("tidegate run: awake")
         ended = wakeups.run()
-    output.note("tidegate run: stopped")
+    output.warn("tidegate run: stopped")
     if not ended:  # something hangs, and would hold the process for ever
         sys.stdout.flush()
         os._exit(0)
@@ -65,7 +67,7 @@ class _Plain(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
-        output.note(f"{record.levelname.lower()}: {record.getMessage()}")
+        output.warn(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 def _log_plainly() -> None:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from tidegate.cli.common import FOR_NO_AGENT, Command, level_or, options, remark
+from tidegate.cli.common import FOR_NO_AGENT, Command, info, level_or, options
 from tidegate.policy.levels import Level
 
 
@@ -24,7 +24,7 @@ def mcp() -> int:
     from tidegate.server.serve import serve
 
     if sys.stdin is not None and sys.stdin.isatty():  # somebody tries it by hand, and would see nothing
-        remark("tidegate mcp: waiting for an MCP client on standard input; Ctrl-C ends it")
+        info("tidegate mcp: waiting for an MCP client on standard input; Ctrl-C ends it")
     chosen = options()
     return serve(chosen.home, chosen.agent, chosen.session, level_or(Level.PUBLIC))
 

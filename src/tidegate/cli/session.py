@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.common import INCOMPLETE, LEVEL, Group, agreed, level_or, open_store, options, remark, show
-from tidegate.cli.output import REMAINS, escape, note
+from tidegate.cli.common import INCOMPLETE, LEVEL, Group, agreed, info, level_or, open_store, options, show
+from tidegate.cli.output import REMAINS, escape, warn
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 
@@ -41,7 +41,7 @@ def list_() -> None:
     for row in sorted(rows, key=lambda row: _natural(row.name or row.id)):
         _show(row)
     if not rows:
-        remark("no sessions")
+        info("no sessions")
 
 
 @session.command(name="show", common=_OF_ONE, examples=("tidegate session show main",))
@@ -80,7 +80,7 @@ def raise_(name: str, target: Level) -> None:
         sessions.raise_taint(row.id, target, reason="by the owner")
         _show(sessions.living(row.id))
     if target.can_flow_to(row.taint):
-        remark("nothing was changed: a taint only rises")
+        info("nothing was changed: a taint only rises")
 
 
 @session.command(common=_OF_ONE, examples=("tidegate session ceiling main CONFIDENTIAL",))
@@ -123,12 +123,12 @@ def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
             _show(row, dry_run=True)
             return 0
         if not (yes or _agreed(row)):
-            remark("nothing was changed")
+            info("nothing was changed")
             return 1
         complete = sessions.reset(row.id)
         _show(_any(sessions, row.name or ""))
     if not complete:
-        note(REMAINS)
+        warn(REMAINS)
     return 0 if complete else INCOMPLETE
 
 
@@ -141,16 +141,16 @@ def _reset_lost(name: str | None, *, dry_run: bool, yes: bool) -> int:
         for row in rows:
             _show(row, dry_run=True)
         if not rows:
-            remark("no session is lost")
+            info("no session is lost")
         if not rows or dry_run:
             return 0
         question = f"End {len(rows)} lost sessions for ever?"
         if not (yes or agreed(question, unasked="a reset is final; without a terminal it needs --yes")):
-            remark("nothing was changed")
+            info("nothing was changed")
             return 1
         complete = owner.end_lost()
     if not complete:
-        note(REMAINS)
+        warn(REMAINS)
     return 0 if complete else INCOMPLETE
 
 

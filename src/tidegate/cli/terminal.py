@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tidegate.agent.channel import Said, Shown, Used, Waited
+from tidegate.agent.channel import Retrying, Shown, TextDelta, ToolCalled
 from tidegate.cli import output
 from tidegate.policy.levels import Level
 from tidegate.records import invisible_text as unseen
@@ -31,7 +31,7 @@ _SPACE = " \t\r\n"
 """What a blank line is made of. The other blanks of Unicode are text here, and shown."""
 
 
-class Plain:
+class PlainView:
     """A channel for programs and pipes: the text as it comes, on standard output. quiet: nothing at all."""
 
     name = "terminal"
@@ -49,11 +49,11 @@ class Plain:
         """Text to standard output, all else to standard error."""
         if self._quiet:
             return
-        if isinstance(event, Said):
+        if isinstance(event, TextDelta):
             self._write(self._escaper.feed(event.text))
         else:
             self._write(self._escaper.end())
-            output.note(described(event))
+            output.warn(described(event))
 
     def end(self) -> None:
         """A line end, if there is none."""
@@ -63,7 +63,7 @@ class Plain:
 
     def say(self, text: str) -> None:
         """A line that is no part of an answer."""
-        output.note(text)
+        output.warn(text)
 
     def ask(self, prompt: str) -> str:
         """Nobody is there."""
@@ -75,7 +75,7 @@ class Plain:
         self._last = text or self._last
 
 
-class Terminal:
+class TerminalView:
     """A person's terminal."""
 
     name = "terminal"
@@ -97,7 +97,7 @@ class Terminal:
 
     def show(self, event: Shown) -> None:
         """A bit of the answer: whole blocks for good, the rest as it grows."""
-        if not isinstance(event, Said):
+        if not isinstance(event, TextDelta):
             self.end()
             self._console.print(described(event), style="dim")
             self._grow()
@@ -221,8 +221,8 @@ def markdown(text: str) -> Markdown:
         elif token.type == "image":
             token.type, token.tag, token.children = "text", "", None
             token.content = f"{token.content} ({token.attrs['src']})".lstrip()
-        token.content, token.info = unseen.escape(token.content), unseen.escape(token.info)  # P18
-        token.attrs = {name: unseen.escape(str(value)) for name, value in token.attrs.items()}
+        token.content, token.info = unseen.escape_invisible(token.content), unseen.escape_invisible(token.info)  # P18
+        token.attrs = {name: unseen.escape_invisible(str(value)) for name, value in token.attrs.items()}
         tokens.extend(token.children or ())
     return made
 
@@ -237,10 +237,10 @@ def plain(text: str) -> Text:
 def described(event: Shown) -> str:
     """A line on what is going on."""
     match event:
-        case Used(tool, failed, refused, reason):
+        case ToolCalled(tool, failed, refused, reason):
             what = f" ({'refused' if refused else 'failed'}: {output.escape(reason)})" if failed else ""
             return f"· {output.escape(tool)}{what}"
-        case Waited(reason):
+        case Retrying(reason):
             return f"· {output.escape(reason)}; trying again"
-        case Said(text):
+        case TextDelta(text):
             return output.escape(text)

@@ -12,11 +12,11 @@ from tidegate.cli.common import (
     FOR_NO_AGENT,
     Group,
     agreed,
+    info,
     level_or,
     open_store,
     options,
     refuse_both,
-    remark,
     show,
 )
 from tidegate.cli.output import escape
@@ -25,7 +25,7 @@ from tidegate.policy.decisions import Allow, Decision
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.servers import Classification, Pin, ServerCall
-from tidegate.policy.session_state import Standing
+from tidegate.policy.session_state import SessionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def list_(name: str | None) -> int:
     chosen = [_the(servers, name)] if name is not None else list(servers.values())
     answered = [_list(server, Pins(home).of(server.name)) for server in chosen]
     if not chosen:
-        remark("no servers: config.toml names none")
+        info("no servers: config.toml names none")
     return 0 if all(answered) else 1
 
 
@@ -70,16 +70,16 @@ def check(tool: str) -> int:
     from tidegate.gateway.pins import Pins
 
     home, servers = _servers()
-    standing = _standing()
+    state = _standing()
     pins = Pins(home)
     pin, classification, server = _known(tool, servers, pins)
-    decision = decide(ServerCall(standing, classification, pin))
+    decision = decide(ServerCall(state, classification, pin))
     explained = {
         "tool": tool,
         **_explained(decision, server),
         "session": options().session,
-        "taint": str(standing.taint),
-        "ceiling": str(standing.ceiling),
+        "taint": str(state.taint),
+        "ceiling": str(state.ceiling),
         **_levels(classification),
         "pin": str(pin),
         "asked": False,
@@ -87,7 +87,7 @@ def check(tool: str) -> int:
     show(explained, _explanation(explained))
     if pin is not Pin.TRUSTED:
         trusted = _trusted(servers, pins)
-        remark(f"{tool} is none of the trusted tools ({trusted}); `tidegate tools list` asks the servers for theirs")
+        info(f"{tool} is none of the trusted tools ({trusted}); `tidegate tools list` asks the servers for theirs")
     return 0 if isinstance(decision, Allow) else 1
 
 
@@ -126,7 +126,7 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
 
 def _list(server: Server, pinned: Definitions) -> bool:
     """Show the tools of one server; whether it answered."""
-    from tidegate.gateway.catalog import offered_name
+    from tidegate.gateway.catalog import catalog_name
     from tidegate.gateway.pins import compare
 
     states: dict[str, str]
@@ -134,13 +134,13 @@ def _list(server: Server, pinned: Definitions) -> bool:
     try:
         states = {tool: str(pin) for tool, pin in compare(pinned, _look(server)).items()}
     except Refused as refused:
-        remark(refused.message)
+        info(refused.message)
         states, why = dict.fromkeys(pinned, _UNREACHABLE), {"reason": refused.message, **_written(refused)}
     for tool, state in states.items():
         row: dict[str, Any] = {
             "server": server.name,
             "tool": tool,
-            "name": offered_name(server.name, tool),
+            "name": catalog_name(server.name, tool),
             **_levels(server.classify(tool)),
             "pin": state,
             **why,
@@ -168,12 +168,12 @@ def _look(server: Server) -> Definitions:
         raise InvalidArgument("tools: the MCP library is not installed: pip install 'tidegate[server]'") from None
     from tidegate.gateway.bounds import CutOffError
 
-    remark(f"{server.name}: asking it for its tools")
+    info(f"{server.name}: asking it for its tools")
     try:
         return asyncio.run(look(server))
     except CutOffError as error:
         for line in error.lines:
-            remark(f"{server.name} wrote: {line}")
+            info(f"{server.name} wrote: {line}")
         lines = {"stderr": error.lines} if error.lines else {}
         raise Refused(f"{server.name}: the server {error.reason}", rule="P14", **lines) from None
 
@@ -191,22 +191,22 @@ def _the(servers: Mapping[str, Server], name: str) -> Server:
     return servers[name]
 
 
-def _standing() -> Standing:
+def _standing() -> SessionState:
     """Of the session that is meant. Nothing is resumed, and nothing entered in an audit."""
     refuse_both()
     name = options().session
     if name is None:
-        return Standing(level_or(Level.PUBLIC), Level.RESTRICTED)
+        return SessionState(level_or(Level.PUBLIC), Level.RESTRICTED)
     with open_store() as store:
         rows = [row for row in store.sessions.list(options().agent) if row.name == name]
-        return (rows[0] if rows else store.sessions.find(options().agent, name)).standing
+        return (rows[0] if rows else store.sessions.find(options().agent, name)).state
 
 
 def _known(tool: str, servers: Mapping[str, Server], pins: Any) -> tuple[Pin, Classification | None, str]:
     """The pin, the classification and the server of a tool, as far as they are known without asking the server."""
-    from tidegate.gateway.catalog import offers
+    from tidegate.gateway.catalog import catalog
 
-    if (offer := offers(servers.values(), pins).get(tool)) is not None:
+    if (offer := catalog(servers.values(), pins).get(tool)) is not None:
         return Pin.TRUSTED, offer.classification, offer.server.name
     name, _, rest = tool.partition("__")
     if name in servers:
@@ -215,9 +215,9 @@ def _known(tool: str, servers: Mapping[str, Server], pins: Any) -> tuple[Pin, Cl
 
 
 def _trusted(servers: Mapping[str, Server], pins: Any) -> str:
-    from tidegate.gateway.catalog import offers
+    from tidegate.gateway.catalog import catalog
 
-    return ", ".join(offers(servers.values(), pins)) or "there are none"
+    return ", ".join(catalog(servers.values(), pins)) or "there are none"
 
 
 def _explained(decision: Decision, server: str) -> dict[str, Any]:
@@ -259,10 +259,10 @@ def _show_change(tool: str, pin: Pin, before: Definition | None, after: Definiti
 
     if pin is Pin.TRUSTED:
         return
-    remark(f"{pin}: {tool}")
+    info(f"{pin}: {tool}")
     for line in difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2):
         if not line.startswith(("---", "+++", "@@")):
-            remark(f"  {line}")
+            info(f"  {line}")
 
 
 def _lines(definition: Definition | None) -> list[str]:

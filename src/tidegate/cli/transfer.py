@@ -10,13 +10,13 @@ import click
 
 from tidegate.cli import output
 from tidegate.cli.common import (
-    AT_NO_LEVEL,
+    NO_LEVEL,
     Command,
     agreed,
+    info,
     open_at_level,
     open_store,
     options,
-    remark,
     show,
 )
 from tidegate.transfer.importers.raw_memory import Source
@@ -48,11 +48,11 @@ def export(file: str | None) -> None:
     with open_at_level() as (store, level, _):
         transfer = store.transfer(options().agent)
         if file is None or file == "-":
-            done = transfer.export(level, output.write)
+            done = transfer.export(level, output.emit)
         else:
             done = transfer.export_to(file, level)
             show({"exported": done.memories, "level": str(done.level)}, ())
-    remark(f"exported {output.counted(done.memories, 'memory', 'memories')} at {done.level}")
+    info(f"exported {output.counted(done.memories, 'memory', 'memories')} at {done.level}")
 
 
 @click.command(
@@ -83,7 +83,7 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
     notices: list[Notice] = []
 
     def hear(notice: Notice) -> None:
-        remark(f"{'refused' if notice.refused else 'note'}: {notice.place}: {notice.reason}")
+        info(f"{'refused' if notice.refused else 'note'}: {notice.place}: {notice.reason}")
         if options().json:
             notices.append(notice)
 
@@ -104,7 +104,7 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
 
 @click.command(
     cls=Command,
-    common=AT_NO_LEVEL,
+    common=NO_LEVEL,
     examples=("tidegate backup assistant.backup", "tidegate backup a.backup --agent a"),
 )
 @click.argument("file", help="Where to. What is there is replaced when the new backup has been read back.")
@@ -121,7 +121,7 @@ def backup(file: str) -> None:
 @click.command(
     name="restore-backup",
     cls=Command,
-    common=AT_NO_LEVEL,
+    common=NO_LEVEL,
     examples=("tidegate restore-backup assistant.backup --dry-run", "tidegate restore-backup assistant.backup --yes"),
 )
 @click.argument("file", help="A backup of this agent.")
@@ -140,7 +140,7 @@ def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
                 _show_restored(plan, dry_run=True)
                 return 0
             if not _agreed(plan):
-                remark("nothing was changed")
+                info("nothing was changed")
                 return 1
         _show_restored(transfer.restore_backup(file, progress=_progress), dry_run=False)
     return 0
@@ -164,7 +164,7 @@ def _agreed(plan: BackedUp) -> bool:
 
 def _progress(what: str, done: int) -> None:
     if done % _PROGRESS_STEP == 0:
-        remark(f"{what} {done}")
+        info(f"{what} {done}")
 
 
 def _imported(done: Imported) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _KEYS = {"log": (), "file": ("path",), "apprise": ("url", "url_env")}
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class ChannelSettings:
     """A channel. kind: log, file or apprise. clearance: the highest level that may be shown; None: nothing may."""
 
     name: str
@@ -45,7 +45,7 @@ class Channel:
     url_env: str | None = None
 
 
-def parse(tables: object, home: Path, complain: Complain) -> dict[str, Channel]:
+def parse(tables: object, home: Path, complain: Complain) -> dict[str, ChannelSettings]:
     """The channels of the file, by name. Raises: InvalidArgument, by `complain`, for the first mistake."""
     if not isinstance(tables, dict):
         raise complain((SECTION,), "must be sections, [channels.NAME]")
@@ -59,7 +59,7 @@ def is_variable(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", value) is not None
 
 
-def _channel(name: str, table: object, home: Path, complain: Complain) -> Channel:
+def _channel(name: str, table: object, home: Path, complain: Complain) -> ChannelSettings:
     at = (SECTION, name)
     if not is_name(name):
         raise complain(at, "a channel's name is up to 32 of a-z, 0-9 and -")
@@ -78,7 +78,7 @@ def _channel(name: str, table: object, home: Path, complain: Complain) -> Channe
             raise complain((*at, key), "must be a text, not empty")
     _check(table, kind, at, complain)
     path = _path(table["path"], home, at, complain) if "path" in table else None
-    return Channel(name, kind, read_label(table.get("clearance")), path, table.get("url"), table.get("url_env"))
+    return ChannelSettings(name, kind, read_label(table.get("clearance")), path, table.get("url"), table.get("url_env"))
 
 
 def _check(table: dict[str, Any], kind: str, at: tuple[str, ...], complain: Complain) -> None:

@@ -19,7 +19,7 @@ _SELF = re.compile(r"(?i)(?:.*[/\\])?tidegate(?:\.exe)?")
 _LAUNCHERS = frozenset({"-m", "uvx", "run", "exec", "--"})
 
 
-def reaching(command: Sequence[str], cwd: str | None, environment: Mapping[str, str], home: Path) -> str | None:
+def exposes_home(command: Sequence[str], cwd: str | None, environment: Mapping[str, str], home: Path) -> str | None:
     """The key, `command`, `cwd` or `env`, that names the home, a folder over it or something in it; else None."""
     base = os.path.join(tempfile.gettempdir(), "-") if cwd is None else os.path.expanduser(cwd)
     named = _inodes(home)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tidegate.config import reader as config
-from tidegate.config.channels import Channel
+from tidegate.config.channels import ChannelSettings
 from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, StorageError
-from tidegate.files_small import read_small
+from tidegate.files import read_small
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.expiry import Expiry, read_levels, read_tags
 from tidegate.records.limits import Limits
@@ -29,7 +29,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:" if os.name == "nt" else r"[A-Za
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class ChatSettings:
     """How the agent talks. model: `provider:model`, or a model at `base_url`, which is an OpenAI-compatible server.
 
     api_key_env: the variable that holds the key for `base_url`; other providers' keys are in their usual ones.
@@ -48,7 +48,7 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunSettings:
     """How wake-ups run. grace_minutes: how late one may start. time_limit_minutes: after which a run is stopped.
 
     lease_seconds: how long a run shows no sign of life before it counts as interrupted. rerun_interrupted: once, then.
@@ -63,7 +63,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Trigger:
+class TriggerSettings:
     """When an agent that has a TRIGGER.md wakes by itself: every so many minutes, outside the quiet hours.
 
     level: where its sessions start. ceiling: how high they may rise.
@@ -87,10 +87,10 @@ class Settings:
     audit_key_file: Path | None = None
     expiry: Expiry = field(default_factory=Expiry)
     servers: Mapping[str, Server] = field(default_factory=dict)
-    chat: Chat = field(default_factory=Chat)
-    run: Run = field(default_factory=Run)
-    trigger: Trigger = field(default_factory=Trigger)
-    channels: Mapping[str, Channel] = field(default_factory=dict)
+    chat: ChatSettings = field(default_factory=ChatSettings)
+    run: RunSettings = field(default_factory=RunSettings)
+    trigger: TriggerSettings = field(default_factory=TriggerSettings)
+    channels: Mapping[str, ChannelSettings] = field(default_factory=dict)
 
     def audit_secret(self) -> bytes | None:
         """The bytes of the key file exactly as they are; None when no key is configured.
@@ -146,15 +146,15 @@ def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
         audit_key_file=home / os.path.expanduser(audit["key_file"]) if "key_file" in audit else None,
         expiry=Expiry(read_tags(expiry.get("tags", {})), read_levels(expiry.get("levels", {}))),
         servers=chosen["servers"],
-        chat=Chat(**_with_levels(chosen["chat"])),
-        run=Run(**_with_channel("run", chosen)),
+        chat=ChatSettings(**_with_levels(chosen["chat"])),
+        run=RunSettings(**_with_channel("run", chosen)),
         trigger=_trigger(_with_channel("trigger", chosen)),
         channels=chosen["channels"],
     )
 
 
-def _trigger(chosen: Mapping[str, Any]) -> Trigger:
-    trigger = Trigger(**_with_levels(chosen))
+def _trigger(chosen: Mapping[str, Any]) -> TriggerSettings:
+    trigger = TriggerSettings(**_with_levels(chosen))
     if not trigger.level.can_flow_to(trigger.ceiling):
         raise InvalidArgument("trigger.ceiling: cannot be below trigger.level", argument="trigger.ceiling")
     return trigger

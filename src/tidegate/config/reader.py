@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 from tidegate.config import channels as config_channels
 from tidegate.config import servers as config_servers
 from tidegate.errors import InvalidArgument, StorageError
-from tidegate.files_small import read_small
+from tidegate.files import read_small
 from tidegate.jobs import schedule
 from tidegate.policy.levels import Level, read_label
 from tidegate.records import expiry
@@ -28,7 +28,7 @@ _NUMBER_MAX = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _SettingKind:
     """What one setting may be, in words and in code, and how a variable's text becomes one."""
 
     wants: str
@@ -91,36 +91,36 @@ def _parse_table(text: str) -> object:
         return None
 
 
-_NUMBER = _Kind(f"a whole number from 1 to {_NUMBER_MAX}", _is_number, _parse_number)
-_FLAG = _Kind("true or false", lambda value: isinstance(value, bool), {"true": True, "false": False}.get)
-_DURABILITY = _Kind('"normal" or "full"', lambda value: value in ("normal", "full"))
-_PATH = _Kind("the path of a file", config_servers.is_text)
-_TEXT = _Kind("a text, not empty", config_servers.is_text)
-_LEVEL = _Kind(f"one of {', '.join(Level.__members__)}", lambda value: read_label(value) is not None)
-_URL = _Kind("an http or https URL, without user and password", config_servers.is_url)
-_VARIABLE = _Kind(
+_NUMBER = _SettingKind(f"a whole number from 1 to {_NUMBER_MAX}", _is_number, _parse_number)
+_FLAG = _SettingKind("true or false", lambda value: isinstance(value, bool), {"true": True, "false": False}.get)
+_DURABILITY = _SettingKind('"normal" or "full"', lambda value: value in ("normal", "full"))
+_PATH = _SettingKind("the path of a file", config_servers.is_text)
+_TEXT = _SettingKind("a text, not empty", config_servers.is_text)
+_LEVEL = _SettingKind(f"one of {', '.join(Level.__members__)}", lambda value: read_label(value) is not None)
+_URL = _SettingKind("an http or https URL, without user and password", config_servers.is_url)
+_VARIABLE = _SettingKind(
     "the name of an environment variable: the key itself does not belong here",
     config_channels.is_variable,
 )
-_CHANNEL = _Kind("the name of a channel, as in [channels.NAME]", config_servers.is_name)
-_ZONE = _Kind("a time zone, such as Europe/Berlin", _is_read_by(schedule.read_zone))
-_QUIET = _Kind(
+_CHANNEL = _SettingKind("the name of a channel, as in [channels.NAME]", config_servers.is_name)
+_ZONE = _SettingKind("a time zone, such as Europe/Berlin", _is_read_by(schedule.read_zone))
+_QUIET = _SettingKind(
     "two different times of day, such as 22:00-07:00", _is_read_by(lambda text: schedule.read_quiet(text, None))
 )
-_TAG_RULES = _Kind(
+_TAG_RULES = _SettingKind(
     f"a table of tags, each with an age: {AGE_FORM}",
     _is_rules(expiry.read_tags),
     _parse_table,
     _bad_rules(expiry.read_tags),
 )
-_LEVEL_RULES = _Kind(
+_LEVEL_RULES = _SettingKind(
     f"a table of levels, each with an age: {AGE_FORM}",
     _is_rules(expiry.read_levels),
     _parse_table,
     _bad_rules(expiry.read_levels),
 )
 
-SECTIONS: Mapping[str, Mapping[str, _Kind]] = {
+SECTIONS: Mapping[str, Mapping[str, _SettingKind]] = {
     "limits": {field.name: _NUMBER for field in fields(Limits)},
     "storage": {"durability": _DURABILITY},
     "audit": {"reads": _FLAG, "key_file": _PATH},

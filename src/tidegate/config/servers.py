@@ -59,7 +59,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _ServerKeyKind:
     wants: str
     accepts: Callable[[Any], bool]
 
@@ -93,10 +93,10 @@ def is_url(value: object) -> bool:
         return False
 
 
-_LEVEL = _Kind(f"one of {', '.join(Level.__members__)}", lambda value: read_label(value) is not None)
+_LEVEL = _ServerKeyKind(f"one of {', '.join(Level.__members__)}", lambda value: read_label(value) is not None)
 _CLASSIFICATION = {"source": _LEVEL, "sink": _LEVEL}
-_KEYS: Mapping[str, _Kind] = {
-    "command": _Kind(
+_KEYS: Mapping[str, _ServerKeyKind] = {
+    "command": _ServerKeyKind(
         'a list of strings, ["program", "argument", …]',
         lambda value: (
             isinstance(value, list)
@@ -105,17 +105,17 @@ _KEYS: Mapping[str, _Kind] = {
             and all(isinstance(word, str) and "\0" not in word for word in value)
         ),
     ),
-    "url": _Kind("an http or https URL, without user and password", is_url),
-    "cwd": _Kind("the path of a folder", is_text),
-    "env": _Kind("a table of strings", lambda value: _is_table(value, "[A-Za-z_][A-Za-z0-9_]*")),
-    "headers": _Kind("a table of strings", lambda value: _is_table(value, "[A-Za-z0-9!#$%&'*+.^_`|~-]+")),
-    "timeout_seconds": _Kind(
+    "url": _ServerKeyKind("an http or https URL, without user and password", is_url),
+    "cwd": _ServerKeyKind("the path of a folder", is_text),
+    "env": _ServerKeyKind("a table of strings", lambda value: _is_table(value, "[A-Za-z_][A-Za-z0-9_]*")),
+    "headers": _ServerKeyKind("a table of strings", lambda value: _is_table(value, "[A-Za-z0-9!#$%&'*+.^_`|~-]+")),
+    "timeout_seconds": _ServerKeyKind(
         f"a whole number from 1 to {_TIMEOUT_SECONDS_MAX}",
         lambda value: isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _TIMEOUT_SECONDS_MAX,
     ),
     **_CLASSIFICATION,
-    "tools": _Kind("a section for each tool", lambda value: isinstance(value, dict)),
-    "unsafe_launders": _Kind("true or false", lambda value: isinstance(value, bool)),
+    "tools": _ServerKeyKind("a section for each tool", lambda value: isinstance(value, dict)),
+    "unsafe_launders": _ServerKeyKind("true or false", lambda value: isinstance(value, bool)),
 }
 
 
@@ -150,7 +150,9 @@ def _server(name: str, table: object, home: Path, complain: Complain) -> Server:
     return server
 
 
-def _checked(table: object, keys: Mapping[str, _Kind], at: tuple[str, ...], complain: Complain) -> dict[str, Any]:
+def _checked(
+    table: object, keys: Mapping[str, _ServerKeyKind], at: tuple[str, ...], complain: Complain
+) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise complain(at, f"must be a section, [{'.'.join(at)}]")
     for key, value in table.items():
@@ -201,6 +203,6 @@ def _laundering(classified: Mapping[str, Classification]) -> str:
 
 def _check_reach(server: Server, home: Path, at: tuple[str, ...], complain: Complain) -> None:
     """Trusted is the configuration, not the server: one that can open the home's files stands outside every gate."""
-    key = config_reach.reaching(server.command, server.cwd, server.environment, home) if server.command else None
+    key = config_reach.exposes_home(server.command, server.cwd, server.environment, home) if server.command else None
     if key is not None:
         raise complain((*at, key), "reaches the home, where every memory lies: give it a folder of its own")

@@ -8,7 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import NoReturn, Self
 
-from tidegate.audit.chain import Action, Event
+from tidegate.audit.chain import Action, AuditEvent
 from tidegate.errors import Refused
 from tidegate.policy.decisions import Deny
 from tidegate.policy.levels import Level
@@ -38,7 +38,7 @@ class Chain:
         """
         for action, detail in entries:
             text = detail.encode(errors="backslashreplace").decode()
-            self._own.append(Event(self._clock(), session, action, text))
+            self._own.append(AuditEvent(self._clock(), session, action, text))
         self.__exit__(None, None, None)
 
     def __exit__(
@@ -49,7 +49,7 @@ class Chain:
             self._writing.__exit__(kind, error, trace)
 
 
-class Recorder:
+class AuditLog:
     """Writes single entries to the chain of one compartment."""
 
     def __init__(self, provider: StorageProvider, clock: Callable[[], datetime]) -> None:

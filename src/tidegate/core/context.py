@@ -8,8 +8,8 @@ from itertools import product
 
 from tidegate.core import variants as records
 from tidegate.core.gate import Answer
-from tidegate.records.prompt_block import framed, json_line
-from tidegate.records.record import Kind, Origin, Record, least_trusted
+from tidegate.records.prompt_block import data_block, json_line
+from tidegate.records.record import Origin, Record, RecordKind, least_trusted
 from tidegate.records.timestamps import write_time
 from tidegate.storage.base import View
 
@@ -70,7 +70,7 @@ def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Con
     if left_out or not complete:
         counted = left_out if complete else f"{left_out} or more"
         lines.append(json_line({"left_out": counted, "hint": "use memory_list or memory_search to see them"}))
-    text = framed("Memories of earlier conversations", "memories", lines, ids()) if lines else ""
+    text = data_block("Memories of earlier conversations", "memories", lines, ids()) if lines else ""
     origin = least_trusted(record.origin for record in chosen)
     return Answer(Context(text, len(chosen), left_out, origin), chosen)
 
@@ -79,7 +79,7 @@ def _tagged(view: View, chars_max: int, pages: Iterator[object]) -> Iterator[Rec
     """From the session's own level downward, so that what is low cannot crowd out what is high; at each by tag."""
     seen: set[str] = set()
     for depth, tag in product(range(len(view.visible)), CONTEXT_TAGS):
-        found = records.of_level(view, depth, Kind.MEMORY, tag=tag, batch=PAGE, chars_max=chars_max, pages=pages)
+        found = records.of_level(view, depth, RecordKind.MEMORY, tag=tag, batch=PAGE, chars_max=chars_max, pages=pages)
         for record in found:
             if record.key not in seen:
                 seen.add(record.key)

@@ -9,14 +9,14 @@ from itertools import takewhile
 from tidegate.core.version_purge import remove
 from tidegate.policy.levels import Level
 from tidegate.records.message_keys import is_of, key_of
-from tidegate.records.record import Kind
-from tidegate.storage.base import Archive, StorageProvider, VersionId
+from tidegate.records.record import RecordKind
+from tidegate.storage.base import OwnerCompartment, StorageProvider, VersionId
 from tidegate.storage.control import SessionRow
 
 STEP = 200
 """Messages removed in one transaction, so that no session waits long, and nothing is lost when it is interrupted."""
 
-Place = tuple[str, Level]
+MessagePlace = tuple[str, Level]
 """A compartment, by agent and level."""
 
 
@@ -27,7 +27,7 @@ class Clearing:
         self._provider = provider
         self._clock = clock
 
-    def clear(self, rows: Iterable[SessionRow]) -> set[Place]:
+    def clear(self, rows: Iterable[SessionRow]) -> set[MessagePlace]:
         """Remove the messages of these sessions, each removal entered in the audit; where there were any.
 
         Raises: StorageError.
@@ -35,7 +35,7 @@ class Clearing:
         places = [(row, level) for row in rows if self._provider.has(row.agent) for level in Level]
         return {(row.agent, level) for row, level in places if level.can_flow_to(row.taint) and self._any(row, level)}
 
-    def scrub(self, places: Iterable[Place]) -> bool:
+    def scrub(self, places: Iterable[MessagePlace]) -> bool:
         """Let nothing of what was removed remain in any file; False where a reader is in the way.
 
         Raises: StorageError.
@@ -44,26 +44,28 @@ class Clearing:
         return all(done)
 
     def _any(self, row: SessionRow, level: Level) -> bool:
-        with self._provider.archive(row.agent, level) as archive:
-            return self.forget(archive, row.id) > 0
+        with self._provider.owner_compartment(row.agent, level) as owner_compartment:
+            return self.forget(owner_compartment, row.id) > 0
 
-    def forget(self, archive: Archive, session: str) -> int:
+    def forget(self, owner_compartment: OwnerCompartment, session: str) -> int:
         """Remove the messages of one session at one level; how many there were."""
-        return sum(self._steps(archive, session))
+        return sum(self._steps(owner_compartment, session))
 
-    def _steps(self, archive: Archive, session: str) -> Iterator[int]:
+    def _steps(self, owner_compartment: OwnerCompartment, session: str) -> Iterator[int]:
         while True:
-            page = archive.page(Kind.MESSAGE, after=key_of(session, 0), tag=None, limit=STEP, chars_max=0)
+            page = owner_compartment.page(
+                RecordKind.MESSAGE, after=key_of(session, 0), tag=None, limit=STEP, chars_max=0
+            )
             keys = [record.key for record in takewhile(lambda record: is_of(record.key, session), page)]
             if not keys:
                 return
-            with archive.transaction(durable=True):
+            with owner_compartment.transaction(durable=True):
                 for key in keys:
-                    self._remove(archive, session, key)
+                    self._remove(owner_compartment, session, key)
             yield len(keys)
 
-    def _remove(self, archive: Archive, session: str, key: str) -> None:
+    def _remove(self, owner_compartment: OwnerCompartment, session: str, key: str) -> None:
         now = self._clock()
-        archive.bury(Kind.MESSAGE, key, now)  # only what is dead can be removed
-        for version in archive.versions(Kind.MESSAGE, key):
-            remove(archive, now, session, VersionId(Kind.MESSAGE, key, version.version))
+        owner_compartment.soft_delete(RecordKind.MESSAGE, key, now)  # only what is dead can be removed
+        for version in owner_compartment.versions(RecordKind.MESSAGE, key):
+            remove(owner_compartment, now, session, VersionId(RecordKind.MESSAGE, key, version.version))

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from tidegate.audit.chain import Action
-from tidegate.core.audit_log import Recorder
+from tidegate.core.audit_log import AuditLog
 from tidegate.core.sessions import Sessions
 from tidegate.errors import TidegateError
 from tidegate.policy.decisions import Decision, Deny
@@ -21,7 +21,7 @@ from tidegate.policy.events import PostToolResponse, PreToolCall
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
 from tidegate.records.record import Record
 from tidegate.storage.base import View, Views, WritableView
-from tidegate.storage.control import SessionRow, standing_of
+from tidegate.storage.control import SessionRow, state_of
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Act:
 
 
 @dataclass(slots=True)
-class Seat:
+class SessionHandle:
     """A session, and where it stood when last looked at. Only a guess: nothing leaves on its word."""
 
     id: str
@@ -66,7 +66,7 @@ class Gate:
         self,
         views: Views,
         sessions: Sessions,
-        recorder: Recorder,
+        audit_log: AuditLog,
         *,
         clock: Callable[[], datetime],
         ids: Callable[[], str],
@@ -74,12 +74,12 @@ class Gate:
     ) -> None:
         self._views = views
         self._sessions = sessions
-        self._recorder = recorder
+        self._audit_log = audit_log
         self._clock = clock
         self._ids = ids
         self._audit_reads = audit_reads
 
-    def read(self, seat: Seat, tool: str, verb: Callable[[View], Answer[T]]) -> T:
+    def read(self, seat: SessionHandle, tool: str, verb: Callable[[View], Answer[T]]) -> T:
         """What a reading verb answers to the session. Raises: Refused, StorageError, and what the verb raises.
 
         The verb runs where the session was last seen, which a read may do unseen; its answer, or its error, leaves
@@ -100,7 +100,7 @@ class Gate:
             if seen == row:
                 return self._release(row, tool, answer)
 
-    def write(self, seat: Seat, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
+    def write(self, seat: SessionHandle, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
         """What a writing verb answers, once its change and entry are stored. Raises: as `read`."""
         while True:  # as above
             row = self.admit(seat, tool, (tool,))
@@ -108,34 +108,34 @@ class Gate:
                 return self._write(row, verb)
             except _UndoneError as undone:
                 if undone.deny is not None:
-                    self._recorder.refuse(row, undone.deny, tool)
+                    self._audit_log.refuse(row, undone.deny, tool)
 
-    def admit(self, seat: Seat, tool: str, known_tools: Collection[str]) -> SessionRow:
+    def admit(self, seat: SessionHandle, tool: str, known_tools: Collection[str]) -> SessionRow:
         """The session as it stands now, as PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
         return self._admitted(self._look(seat), tool, known_tools)
 
     def _admitted(self, row: SessionRow | None, tool: str, known_tools: Collection[str]) -> SessionRow:
-        decision = decide(PreToolCall(standing_of(row), tool, known_tools))
+        decision = decide(PreToolCall(state_of(row), tool, known_tools))
         if row is None or isinstance(decision, Deny):
             known = tool if tool in known_tools else "unknown tool"  # P12: a name of the model's making is content
-            self._recorder.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, known)
+            self._audit_log.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, known)
         return row
 
-    def note_attempt(self, seat: Seat, tool: str, arguments: Collection[str]) -> None:
+    def note_attempt(self, seat: SessionHandle, tool: str, arguments: Collection[str]) -> None:
         """Enter in the audit that a model tried to choose a level; it has no other effect (P2)."""
         row = self.admit(seat, tool, (tool,))
-        self._recorder.record(row, Action.ATTEMPT, f"{tool} {' '.join(sorted(arguments))}")
+        self._audit_log.record(row, Action.ATTEMPT, f"{tool} {' '.join(sorted(arguments))}")
 
-    def _look(self, seat: Seat) -> SessionRow | None:
+    def _look(self, seat: SessionHandle) -> SessionRow | None:
         seat.seen = found = self._sessions.read(seat.id)
         return found  # not `seat.seen`: another thread may have written there meanwhile what it saw before
 
     def _release(self, row: SessionRow, tool: str, answer: Answer[T]) -> T:
         if self._audit_reads:
-            self._recorder.record(row, Action.READ, tool)
+            self._audit_log.record(row, Action.READ, tool)
         decision = _judge(row, answer)
         if isinstance(decision, Deny):
-            self._recorder.refuse(row, decision, tool)
+            self._audit_log.refuse(row, decision, tool)
         return answer.value
 
     def _write(self, row: SessionRow, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
@@ -152,4 +152,4 @@ class Gate:
 
 def _judge(row: SessionRow, answer: Answer[T]) -> Decision:
     """POST_TOOL_RESPONSE: every record that the answer drew on, against the session as it stands now."""
-    return decide(PostToolResponse(row.standing, row.agent, [(each.agent, each.level) for each in answer.records]))
+    return decide(PostToolResponse(row.state, row.agent, [(each.agent, each.level) for each in answer.records]))

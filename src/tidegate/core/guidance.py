@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.errors import StorageError
-from tidegate.files_small import read_small
+from tidegate.files import read_small
 
 SPINE_BYTES_MAX = 64 * 1024
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timedelta
 
-from tidegate.audit.chain import OWNER, Action, Event, version_event
-from tidegate.core.expiry import Fading, FadingCompartment
+from tidegate.audit.chain import OWNER, Action, AuditEvent, version_event
+from tidegate.core.expiry import ExpiringCompartment, ExpiringReader
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import Expiry
 from tidegate.records.record import Record
 from tidegate.search.analysis import analyse
-from tidegate.storage.base import Archive, Reading, StorageProvider, View, Views, WritableView
+from tidegate.storage.base import CompartmentReader, OwnerCompartment, StorageProvider, View, Views, WritableView
 
 INDEX_STEP = 1_000
 """Memories indexed in one step: some tenths of a second."""
@@ -32,7 +32,7 @@ KNOWN_MAX = 4_096
 """Of how many compartments a process knows that their index is whole: some megabytes."""
 
 
-class Upkeep(Views):
+class MaintainedViews(Views):
     """The views that the gate hands out: kept up, and without what has expired."""
 
     def __init__(self, provider: StorageProvider, expiry: Expiry, clock: Callable[[], datetime]) -> None:
@@ -61,12 +61,12 @@ class Upkeep(Views):
             if not self._expiry:
                 yield view
             else:
-                own = FadingCompartment(view.own, self._expiry, self._clock())
+                own = ExpiringCompartment(view.own, self._expiry, self._clock())
                 yield WritableView((own, *self._faded(view.visible[1:])), own)
 
-    def _faded(self, visible: tuple[Reading, ...]) -> tuple[Reading, ...]:
+    def _faded(self, visible: tuple[CompartmentReader, ...]) -> tuple[CompartmentReader, ...]:
         now = self._clock()
-        return tuple(Fading(each, self._expiry, now) for each in visible)
+        return tuple(ExpiringReader(each, self._expiry, now) for each in visible)
 
     def _tend_index(self, agent: str, taint: Level) -> None:
         """One step towards a whole index, if it is not; looked at once, and then until it is whole."""
@@ -77,8 +77,8 @@ class Upkeep(Views):
             whole = view.visible[0].index_whole()
         following = None
         if not whole:
-            with self._provider.archive(agent, taint) as archive:
-                following = index_step(archive, after)
+            with self._provider.owner_compartment(agent, taint) as owner_compartment:
+                following = index_step(owner_compartment, after)
         if len(self._indexed) >= KNOWN_MAX:
             self._indexed.clear()  # to be looked at again: anybody may ask for agents that there are not
         self._indexed[agent, taint] = following
@@ -87,62 +87,62 @@ class Upkeep(Views):
         now = self._clock()
         if self._swept.get((agent, taint), now) > now or not self._provider.has(agent):
             return
-        with self._provider.archive(agent, taint) as archive:
-            if not sweep(archive, self._expiry, now):
+        with self._provider.owner_compartment(agent, taint) as owner_compartment:
+            if not sweep(owner_compartment, self._expiry, now):
                 self._swept[agent, taint] = now + SWEEP_INTERVAL
 
 
-def index_step(archive: Archive, after: str = "") -> str | None:
+def index_step(owner_compartment: OwnerCompartment, after: str = "") -> str | None:
     """Index some memories that the index lacks, by key; the key to go on after, or None once the index is whole.
 
     An index of another analysis is begun anew.
     """
-    if not archive.index_started():
-        with archive.transaction():
-            if not archive.index_started():  # another process may have been first
-                archive.clear_index()
-    lacking = archive.unindexed(after=after, limit=INDEX_STEP)
+    if not owner_compartment.index_started():
+        with owner_compartment.transaction():
+            if not owner_compartment.index_started():  # another process may have been first
+                owner_compartment.clear_index()
+    lacking = owner_compartment.unindexed(after=after, limit=INDEX_STEP)
     analysed = [(record, analyse(record.key, record.tags, record.content)) for record in lacking]
-    with archive.transaction():
+    with owner_compartment.transaction():
         for record, columns in analysed:
-            archive.index(record, columns)
+            owner_compartment.index(record, columns)
         if len(lacking) == INDEX_STEP:
             return lacking[-1].key
-        if archive.unindexed(after="", limit=1):  # begun anew meanwhile
+        if owner_compartment.unindexed(after="", limit=1):  # begun anew meanwhile
             return ""
-        archive.settle_index()
+        owner_compartment.mark_index_complete()
     return None
 
 
-def rebuild_index(archive: Archive, now: datetime, progress: Callable[[str], object]) -> int:
+def rebuild_index(owner_compartment: OwnerCompartment, now: datetime, progress: Callable[[str], object]) -> int:
     """Make the index anew, in steps, as an act of the owner; how many memories. Interrupted, the next one goes on."""
-    with archive.transaction():
-        archive.clear_index()
-    after = index_step(archive)
+    with owner_compartment.transaction():
+        owner_compartment.clear_index()
+    after = index_step(owner_compartment)
     while after is not None:
-        progress(f"{archive.level}: {archive.statistics().documents} memories indexed")
-        after = index_step(archive, after)
-    documents = archive.statistics().documents
-    with archive.transaction():
-        archive.append(Event(now, OWNER, Action.REINDEX, f"{documents} memories"))
+        progress(f"{owner_compartment.level}: {owner_compartment.statistics().documents} memories indexed")
+        after = index_step(owner_compartment, after)
+    documents = owner_compartment.statistics().documents
+    with owner_compartment.transaction():
+        owner_compartment.append(AuditEvent(now, OWNER, Action.REINDEX, f"{documents} memories"))
     return documents
 
 
-def sweep(archive: Archive, expiry: Expiry, now: datetime) -> int:
+def sweep(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) -> int:
     """Put away some expired memories, as if deleted when they expired, each with its entry; how many."""
-    with archive.transaction():
-        expired = _expired(archive, expiry, now)
+    with owner_compartment.transaction():
+        expired = _expired(owner_compartment, expiry, now)
         for record, expired_at in expired:
-            archive.bury(record.kind, record.key, expired_at)
-            archive.append(version_event(archive.place, now, OWNER, Action.EXPIRE, record))
+            owner_compartment.soft_delete(record.kind, record.key, expired_at)
+            owner_compartment.append(version_event(owner_compartment.place, now, OWNER, Action.EXPIRE, record))
     return len(expired)
 
 
-def _expired(archive: Archive, expiry: Expiry, now: datetime) -> list[tuple[Record, datetime]]:
+def _expired(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) -> list[tuple[Record, datetime]]:
     """By each rule the longest unsaved, so that whatever else a rule lets expire does so later."""
     found: dict[str, tuple[Record, datetime]] = {}
-    for tag in (*expiry.tags, *([None] if archive.level in expiry.levels else [])):
-        for record in archive.oldest(tag=tag, limit=SWEEP_STEP):
+    for tag in (*expiry.tags, *([None] if owner_compartment.level in expiry.levels else [])):
+        for record in owner_compartment.oldest(tag=tag, limit=SWEEP_STEP):
             expires_at = expiry.expires_at(record)
             if expires_at is not None and expires_at <= now:
                 found[record.key] = (record, expires_at)

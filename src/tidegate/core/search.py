@@ -11,8 +11,8 @@ from itertools import islice
 from tidegate.core import variants as records
 from tidegate.core.gate import Answer
 from tidegate.records.excerpt import LOOK_AHEAD, AnswerSize, excerpt
-from tidegate.records.memory import Explanation, Hit, Hits, Parts
-from tidegate.records.record import Kind, Record
+from tidegate.records.memory import Explanation, Hit, Hits, ScoreParts
+from tidegate.records.record import Record, RecordKind
 from tidegate.search import ranking as rank
 from tidegate.search import reranking as rerank
 from tidegate.search import spelling
@@ -34,12 +34,12 @@ def explain(view: View, query: Query, *, max_results: int) -> Answer[Explanation
         ranking = _ranked(view, query)
         found = _hits(view, ranking, "", max_results)
     words = {word.text: word.terms for word in ranking.query.words}
-    parts = [Parts(each.score, each.base, *each.gain.rounded()) for each in ranking.best[: len(found.value.hits)]]
+    parts = [ScoreParts(each.score, each.base, *each.gain.rounded()) for each in ranking.best[: len(found.value.hits)]]
     return Answer(Explanation(words, ranking.probe, ranking.common, found.value, tuple(parts)), found.records)
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class _RankedCandidate:
     """A candidate, how deep in the view it lies, and its score: BM25, and what its text adds to that.
 
     record: with the beginning of its content, once that was read.
@@ -64,7 +64,7 @@ class _Ranking:
     query: Query
     probe: tuple[str, ...]
     common: tuple[tuple[str, ...], ...]
-    best: list[_Ranked]
+    best: list[_RankedCandidate]
     complete: bool
 
 
@@ -96,16 +96,16 @@ def _ranked(view: View, query: Query) -> _Ranking:
     probe = rank.select_terms(query, corpus.frequencies)
     common = rank.select_common(query, corpus.frequencies, probe)
     scorer = Scorer(query, corpus.frequencies, corpus.statistics)
-    found: dict[tuple[str, int], _Ranked] = {}
+    found: dict[tuple[str, int], _RankedCandidate] = {}
     complete = all(compartment.index_whole() for compartment in view.visible)
     for depth in range(len(view.visible)):
         newest = list[Candidate]()
         try:
             for each in _candidates(view, depth, probe):
-                found[each.key, depth] = _Ranked(each.key, depth, each.updated_at, scorer.score(each.match))
+                found[each.key, depth] = _RankedCandidate(each.key, depth, each.updated_at, scorer.score(each.match))
             for each in _newest(view, depth, common):
                 newest.append(each)
-                found.setdefault((each.key, depth), _Ranked(each.key, depth, each.updated_at, base=0.0))
+                found.setdefault((each.key, depth), _RankedCandidate(each.key, depth, each.updated_at, base=0.0))
         except BudgetSpentError:
             complete = False
         complete = complete and len(newest) < rank.CANDIDATES_MAX  # else older ones were not looked at
@@ -138,7 +138,7 @@ def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iter
     left, spent = rank.CANDIDATES_MAX, False
     while left and not spent:
         batch, spent = _batch(candidates, left)
-        hidden = records.shadowed(view, depth, Kind.MEMORY, [each.key for each in batch])
+        hidden = records.shadowed(view, depth, RecordKind.MEMORY, [each.key for each in batch])
         visible = [each for each in batch if each.key not in hidden]
         yield from visible
         left = left - len(visible) if batch else 0
@@ -157,7 +157,9 @@ def _batch(candidates: Iterator[Candidate], most: int) -> tuple[list[Candidate],
     return batch, False
 
 
-def _reranked(view: View, query: Query, best: list[_Ranked], probe: Sequence[str], corpus: _Corpus) -> list[_Ranked]:
+def _reranked(
+    view: View, query: Query, best: list[_RankedCandidate], probe: Sequence[str], corpus: _Corpus
+) -> list[_RankedCandidate]:
     """The best candidates scored again by their texts, the others after them."""
     head, tail = best[: rerank.RERANKED_MAX], best[rerank.RERANKED_MAX :]
     read = [_read(view, each, chars_max=rerank.TEXT_CHARS_MAX) for each in head]
@@ -167,8 +169,8 @@ def _reranked(view: View, query: Query, best: list[_Ranked], probe: Sequence[str
     return rank.best_first(again) + tail
 
 
-def _read(view: View, each: _Ranked, *, chars_max: int) -> Record | None:
-    return view.visible[each.depth].read(Kind.MEMORY, each.key, chars_max=chars_max)
+def _read(view: View, each: _RankedCandidate, *, chars_max: int) -> Record | None:
+    return view.visible[each.depth].read(RecordKind.MEMORY, each.key, chars_max=chars_max)
 
 
 def _text(record: Record | None) -> str:

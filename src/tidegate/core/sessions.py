@@ -7,20 +7,28 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from tidegate.audit.chain import Action
-from tidegate.core.audit_log import Recorder
+from tidegate.core.audit_log import AuditLog
 from tidegate.core.conversation_purge import Clearing
 from tidegate.core.witness import Witnesses
 from tidegate.errors import InvalidArgument, Refused, StorageError
 from tidegate.policy.decisions import Allow, Decision, Deny
-from tidegate.policy.events import CeilingChange, Event, PreOutput, Scheduling, SessionOpen, SessionUse, TaintRaise
+from tidegate.policy.events import (
+    CeilingChange,
+    PolicyEvent,
+    PreOutput,
+    Scheduling,
+    SessionOpen,
+    SessionUse,
+    TaintRaise,
+)
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import CHILD_DEPTH_MAX, UNKNOWN_SESSION, decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
-from tidegate.policy.session_state import Standing
+from tidegate.policy.session_state import SessionState
 from tidegate.records.limits import Limits
 from tidegate.records.validation import check_agent, check_key, check_level
 from tidegate.storage.base import StorageProvider
-from tidegate.storage.control import ControlStore, SessionRow, standing_of
+from tidegate.storage.control import ControlStore, SessionRow, state_of
 from tidegate.storage.inmemory.control_store import EphemeralControlStore
 
 REASON_CHARS_MAX = 200
@@ -38,12 +46,12 @@ class _Change:
 class Sessions:
     """Named sessions in the control store; ephemeral ones, about which nothing is stored, in memory."""
 
-    def __init__(self, provider: StorageProvider, recorder: Recorder, ids: Callable[[], str], limits: Limits) -> None:
+    def __init__(self, provider: StorageProvider, audit_log: AuditLog, ids: Callable[[], str], limits: Limits) -> None:
         self._named = provider.control
         self._ephemeral: ControlStore = EphemeralControlStore()
-        self._recorder = recorder
-        self._clearing = Clearing(provider, recorder.clock)
-        self._witnesses = Witnesses(provider, recorder, self.read, self._set_taint)
+        self._audit_log = audit_log
+        self._clearing = Clearing(provider, audit_log.clock)
+        self._witnesses = Witnesses(provider, audit_log, self.read, self._set_taint)
         self._ids = ids
         self._limits = limits
         self._told: dict[str, Callable[[Level], None]] = {}
@@ -119,14 +127,14 @@ class Sessions:
         """None when another was first with this name, or the parent was changed meanwhile: then all starts anew."""
         above = self._parent(agent, parent)
         limit = ceiling if ceiling is not None else above.ceiling if above else Level.RESTRICTED
-        decision = decide(SessionOpen(level, limit, standing_of(above), self._depth(above)))
+        decision = decide(SessionOpen(level, limit, state_of(above), self._depth(above)))
         if isinstance(decision, Deny):
-            self._recorder.refuse(above, decision, "open")
+            self._audit_log.refuse(above, decision, "open")
         new = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
         store = self._ephemeral if name is None else self._named
         if name is not None:
             self._witnesses.require_all_known(agent)
-        with nullcontext() if name is None else self._recorder.chain(agent, new.taint) as chain, store.transaction():
+        with nullcontext() if name is None else self._audit_log.chain(agent, new.taint) as chain, store.transaction():
             row = replace(new, life=self._named.life(agent))
             if name is not None and self._named.find(agent, name) is not None:
                 return None
@@ -174,7 +182,7 @@ class Sessions:
         check_level(level)
         row, decision = self._change(
             session,
-            lambda standing: TaintRaise(standing, level),
+            lambda state: TaintRaise(state, level),
             lambda row, to: self._raise(row, to, reason) if to != row.taint else None,
         )
         return self._require(row, decision, "raise", entered_by=asked_by)[1]
@@ -187,7 +195,7 @@ class Sessions:
         """
         row, decision = self._change(
             session,
-            lambda standing: ServerCall(standing, classification, pin),
+            lambda state: ServerCall(state, classification, pin),
             lambda row, to: self._raise(row, to, tool, (Action.CALL, tool)),
         )
         return self._require(row, decision, f"call {tool}")[1]
@@ -198,12 +206,12 @@ class Sessions:
         Raises: Refused (unknown, ended, sink).
         """
         row = self.read(session)
-        self._require(row, decide(ServerSend(standing_of(row), classification, granted)), f"send {tool}")
+        self._require(row, decide(ServerSend(state_of(row), classification, granted)), f"send {tool}")
 
     def check_result(self, session: str, tool: str, classification: Classification | None) -> None:
         """Whether a result may be handed on: only while the session lives (P4). Raises: Refused (unknown, ended)."""
         row = self.read(session)
-        self._require(row, decide(ServerResult(standing_of(row), classification)), f"result {tool}")
+        self._require(row, decide(ServerResult(state_of(row), classification)), f"result {tool}")
 
     def check_output(self, session: str, channel: str, clearance: Level | None) -> None:
         """Whether what the session says may go to a channel now (PRE_OUTPUT). channel: its name, for the audit.
@@ -211,7 +219,7 @@ class Sessions:
         Raises: Refused (unknown, ended, clearance).
         """
         row = self.read(session)
-        self._require(row, decide(PreOutput(standing_of(row), clearance)), f"output {channel}")
+        self._require(row, decide(PreOutput(state_of(row), clearance)), f"output {channel}")
 
     def check_scheduling(self, session: str, ceiling: Level | None, generation: int) -> Level:
         """The ceiling of a job that the session is about to make; by default the session's own (P15).
@@ -220,7 +228,7 @@ class Sessions:
         """
         row = self.read(session)
         under = ceiling if ceiling is not None else row.ceiling if row else Level.PUBLIC
-        self._require(row, decide(Scheduling(standing_of(row), under, generation)), "schedule")
+        self._require(row, decide(Scheduling(state_of(row), under, generation)), "schedule")
         return under
 
     def set_ceiling(self, session: str, ceiling: Level) -> None:
@@ -234,8 +242,8 @@ class Sessions:
             entry = (Action.CEILING, f"{row.ceiling} to {to}")
             return _Change(row.taint, (entry,), lambda store: store.set_ceiling(session, to))
 
-        def event(standing: Standing | None) -> Event:
-            return CeilingChange(standing, ceiling, self._highest_under(session))
+        def event(state: SessionState | None) -> PolicyEvent:
+            return CeilingChange(state, ceiling, self._highest_under(session))
 
         row, decision = self._change(session, event, plan)
         self._require(row, decision, "ceiling")
@@ -312,7 +320,7 @@ class Sessions:
     def _change(
         self,
         session: str,
-        event: Callable[[Standing | None], Event],
+        event: Callable[[SessionState | None], PolicyEvent],
         plan: Callable[[SessionRow, Level], _Change | None],
     ) -> tuple[SessionRow | None, Decision]:
         """Change a session as planned, where the policy allows the event. As it stood then, and what the policy said.
@@ -322,13 +330,13 @@ class Sessions:
         """
         while True:  # each turn follows a change of the session, of which it has few
             row = self.read(session)
-            decision = decide(event(standing_of(row)))
+            decision = decide(event(state_of(row)))
             change = plan(row, decision.level) if row is not None and isinstance(decision, Allow) else None
             if row is None or change is None:
                 return row, decision
             store = self._store_of(session)
-            with self._recorder.chain(row.agent, change.level) as chain, store.transaction():
-                if self.read(session) == row and decide(event(standing_of(row))) == decision:
+            with self._audit_log.chain(row.agent, change.level) as chain, store.transaction():
+                if self.read(session) == row and decide(event(state_of(row))) == decision:
                     # P9: the entry first. A power cut in between leaves an entry too many, never a raise without one.
                     chain.enter(session, *change.entries)
                     change.apply(store)
@@ -388,7 +396,7 @@ class Sessions:
     def living(self, session: str | None, what: str = "use") -> SessionRow:
         """The session as it stands at this moment. Raises: Refused (unknown, ended)."""
         row = self.read(session) if session is not None else None
-        return self._require(row, decide(SessionUse(standing_of(row))), what)[0]
+        return self._require(row, decide(SessionUse(state_of(row))), what)[0]
 
     def _require(
         self, row: SessionRow | None, decision: Decision, what: str, *, entered_by: SessionRow | None = None
@@ -396,7 +404,7 @@ class Sessions:
         """The row and the level allowed; anything else is refused (P17)."""
         if row is None or isinstance(decision, Deny):
             denied = decision if isinstance(decision, Deny) else UNKNOWN_SESSION
-            self._recorder.refuse(entered_by or row, denied, what)
+            self._audit_log.refuse(entered_by or row, denied, what)
         return row, decision.level
 
     def _store_of(self, session: str) -> ControlStore:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from tidegate.core import variants as records
-from tidegate.core.gate import Act, Answer, Gate, Seat
-from tidegate.core.variants import Item
+from tidegate.core.gate import Act, Answer, Gate, SessionHandle
+from tidegate.core.variants import NewRecord
 from tidegate.records.limits import Limits
 from tidegate.records.memory import Saved
-from tidegate.records.record import Kind, Origin, Record
+from tidegate.records.record import Origin, Record, RecordKind
 from tidegate.records.todo import KEY, Todo, check_todos, read_todos, write_todos
 from tidegate.storage.base import View, WritableView
 
@@ -18,9 +18,9 @@ from tidegate.storage.base import View, WritableView
 class SessionTodos:
     """The to-do list as one session sees it: the highest visible variant."""
 
-    def __init__(self, gate: Gate, seat: Seat, limits: Limits, origin: Origin) -> None:
+    def __init__(self, gate: Gate, seat: SessionHandle, limits: Limits, origin: Origin) -> None:
         self._gate = gate
-        self._seat = seat
+        self._handle = seat
         self._limits = limits
         self._origin = origin
 
@@ -30,7 +30,7 @@ class SessionTodos:
 
     def read_with_origin(self) -> tuple[tuple[Todo, ...], Origin | None]:
         """The list as `read` gives it, and where it came from (P18); None when there is none. Raises: as `read`."""
-        return self._gate.read(self._seat, "todo_read", _read)
+        return self._gate.read(self._handle, "todo_read", _read)
 
     def write(self, todos: Sequence[Todo | dict[str, object]]) -> tuple[Todo, ...]:
         """The list as it now is, at the session's live taint; it replaces the one that was seen.
@@ -38,15 +38,15 @@ class SessionTodos:
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
         """
         checked = check_todos(todos, self._limits)
-        item = Item(Kind.TODO, KEY, write_todos(checked), (), self._origin)
-        self._gate.write(self._seat, "todo_write", partial(_write, item=item))
+        item = NewRecord(RecordKind.TODO, KEY, write_todos(checked), (), self._origin)
+        self._gate.write(self._handle, "todo_write", partial(_write, item=item))
         return checked
 
 
 def _read(view: View) -> Answer[tuple[tuple[Todo, ...], Origin | None]]:
-    found = records.variants(view.visible, Kind.TODO, KEY)
+    found = records.variants(view.visible, RecordKind.TODO, KEY)
     return Answer((read_todos(found[0].content), found[0].origin) if found else ((), None), found)
 
 
-def _write(view: WritableView, act: Act, item: Item) -> Answer[Saved]:
+def _write(view: WritableView, act: Act, item: NewRecord) -> Answer[Saved]:
     return Answer(records.save(view, act, item), list[Record]())

@@ -7,22 +7,22 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
-from tidegate.audit.chain import Action, Event, Place, nonce_of, version_event
+from tidegate.audit.chain import Action, AuditEvent, Place, nonce_of, version_event
 from tidegate.core.gate import Act
 from tidegate.records.memory import Saved, Status
-from tidegate.records.record import Draft, Kind, Origin, Record
+from tidegate.records.record import Draft, Origin, Record, RecordKind
 from tidegate.search.analysis import Columns
-from tidegate.storage.base import Reading, View, WritableView
+from tidegate.storage.base import CompartmentReader, View, WritableView
 
 WHOLE = 1 << 30
 """Characters: more than any content has, whatever the limits are now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class NewRecord:
     """What to save, checked; a memory is analysed as well. It has no level: that is the view's (P2)."""
 
-    kind: Kind
+    kind: RecordKind
     key: str
     content: str
     tags: tuple[str, ...]
@@ -30,7 +30,7 @@ class Item:
     columns: Columns | None = None
 
 
-def save(view: WritableView, act: Act, item: Item, action: Action = Action.SAVE) -> Saved:
+def save(view: WritableView, act: Act, item: NewRecord, action: Action = Action.SAVE) -> Saved:
     """At the view's own level: created, updated, or unchanged when content and tags are the same."""
     before = view.own.read(item.kind, item.key)
     if before is not None and before.live and (before.content, before.tags) == (item.content, item.tags):
@@ -45,29 +45,37 @@ def save(view: WritableView, act: Act, item: Item, action: Action = Action.SAVE)
 
 def hide(view: WritableView, act: Act, record: Record) -> None:
     """Hides a live record of the view's own level; it stays for the audit."""
-    view.own.bury(record.kind, record.key, act.at)
+    view.own.soft_delete(record.kind, record.key, act.at)
     view.own.append(event_of(view.own.place, act, Action.DELETE, record))
 
 
-def variants(visible: Sequence[Reading], kind: Kind, key: str) -> list[Record]:
+def variants(visible: Sequence[CompartmentReader], kind: RecordKind, key: str) -> list[Record]:
     """The live variants of a key, highest first: the first shadows the others."""
     found = (compartment.read(kind, key) for compartment in visible)
     return [record for record in found if record is not None and record.live]
 
 
 def every(
-    compartment: Reading, kind: Kind, *, batch: int, chars_max: int, tag: str | None = None, after: str = ""
+    compartment: CompartmentReader,
+    kind: RecordKind,
+    *,
+    batch: int,
+    chars_max: int,
+    tag: str | None = None,
+    after: str = "",
 ) -> Iterator[Record]:
     """Live records of one compartment in key order, read `batch` at a time, contents cut to `chars_max`."""
     return chain.from_iterable(_batches(compartment, kind, tag, after, batch, chars_max))
 
 
-def shadowed(view: View, depth: int, kind: Kind, keys: Collection[str]) -> set[str]:
+def shadowed(view: View, depth: int, kind: RecordKind, keys: Collection[str]) -> set[str]:
     """Those of the keys under which a live variant stands above, among the compartments of the view."""
     return {key for upper in view.visible[:depth] for key in upper.live(kind, keys)}
 
 
-def merged(view: View, kind: Kind, *, tag: str | None, after: str, batch: int, chars_max: int) -> Iterator[Record]:
+def merged(
+    view: View, kind: RecordKind, *, tag: str | None, after: str, batch: int, chars_max: int
+) -> Iterator[Record]:
     """Live records in key order, each key once, at its highest variant, contents cut to `chars_max`."""
     streams = [_stream(view, depth, kind, tag, after, batch, chars_max) for depth in range(len(view.visible))]
     last: str | None = None
@@ -80,7 +88,7 @@ def merged(view: View, kind: Kind, *, tag: str | None, after: str, batch: int, c
 def of_level(
     view: View,
     depth: int,
-    kind: Kind,
+    kind: RecordKind,
     *,
     tag: str,
     batch: int,
@@ -97,12 +105,12 @@ def of_level(
         yield from (record for record in records if record.key not in hidden)
 
 
-def event_of(place: Place, act: Act, action: Action, version: Draft, status: str = "") -> Event:
+def event_of(place: Place, act: Act, action: Action, version: Draft, status: str = "") -> AuditEvent:
     """The audit event of a change to one version: it commits to the content without revealing it (P9)."""
     return version_event(place, act.at, act.session, action, version, status)
 
 
-def _next_version(item: Item, before: Record | None, act: Act) -> tuple[Draft, Status]:
+def _next_version(item: NewRecord, before: Record | None, act: Act) -> tuple[Draft, Status]:
     """Versions count on over a deletion; the time of creation starts anew, and no time runs backwards."""
     replaces = before is not None and before.live
     draft = Draft(
@@ -120,7 +128,7 @@ def _next_version(item: Item, before: Record | None, act: Act) -> tuple[Draft, S
 
 
 def _stream(
-    view: View, depth: int, kind: Kind, tag: str | None, after: str, batch: int, chars_max: int
+    view: View, depth: int, kind: RecordKind, tag: str | None, after: str, batch: int, chars_max: int
 ) -> Iterator[tuple[str, int, Record]]:
     """What `merged` merges. Without a tag every variant is in some stream, so the one above comes just before."""
     if tag is None:
@@ -131,8 +139,8 @@ def _stream(
 
 
 def _batches(
-    compartment: Reading,
-    kind: Kind,
+    compartment: CompartmentReader,
+    kind: RecordKind,
     tag: str | None,
     after: str,
     batch: int,

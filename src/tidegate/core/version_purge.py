@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from tidegate.audit.chain import Action, version_event
-from tidegate.storage.base import Archive, VersionId
+from tidegate.storage.base import OwnerCompartment, VersionId
 
 
-def remove(archive: Archive, at: datetime, session: str, version: VersionId) -> bool:
+def remove(owner_compartment: OwnerCompartment, at: datetime, session: str, version: VersionId) -> bool:
     """Remove it, inside a transaction; whether it was there."""
-    removed = archive.remove(version)
+    removed = owner_compartment.remove(version)
     if removed is not None:
-        archive.append(version_event(archive.place, at, session, Action.PURGE, removed))
+        owner_compartment.append(version_event(owner_compartment.place, at, session, Action.PURGE, removed))
     return removed is not None

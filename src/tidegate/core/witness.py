@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tidegate.audit.chain import Action
-from tidegate.core.audit_log import Recorder
+from tidegate.core.audit_log import AuditLog
 from tidegate.policy.decisions import Deny
 from tidegate.policy.events import TaintRaise
 from tidegate.policy.levels import Level
@@ -37,13 +37,13 @@ class Witnesses:
     def __init__(
         self,
         provider: StorageProvider,
-        recorder: Recorder,
+        audit_log: AuditLog,
         read: Callable[[str], SessionRow | None],
         set_taint: Callable[[ControlStore, str, Level], None],
     ) -> None:
         self._provider = provider
         self._control = provider.control
-        self._recorder = recorder
+        self._audit_log = audit_log
         self._read = read
         self._set_taint = set_taint
 
@@ -66,9 +66,9 @@ class Witnesses:
             said = _testimony(self._provider, row.agent, session)
             if not said.adds_to(row):
                 return
-            decision = decide(TaintRaise(row.standing, said.highest))
+            decision = decide(TaintRaise(row.state, said.highest))
             if isinstance(decision, Deny) and not said.ended:
-                self._recorder.refuse(row, decision, "resume")
+                self._audit_log.refuse(row, decision, "resume")
             with self._control.transaction():
                 if self._read(session) == row:
                     self._set_taint(self._control, session, max(row.taint, said.highest))
@@ -82,7 +82,7 @@ class Witnesses:
         An older copy lacks what was opened last. So in each chain one known session is enough.
         """
         if next(_lost(self._provider, agent, latest=True), None) is not None:
-            self._recorder.refuse(None, OLDER_COPY, "open")
+            self._audit_log.refuse(None, OLDER_COPY, "open")
 
 
 def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:

@@ -15,7 +15,7 @@ NAME_CHARS_MAX = 64  # of model providers; they take letters, digits, "_" and "-
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class CatalogEntry:
     """A tool that the owner has trusted. classification: None when it has none, so that it cannot be called."""
 
     name: str
@@ -24,7 +24,7 @@ class Offer:
     classification: Classification | None
 
 
-def offered_name(server: str, tool: str) -> str:
+def catalog_name(server: str, tool: str) -> str:
     """`SERVER__TOOL`; where that is too long or has other characters, cut, replaced, and told apart by a hash."""
     plain = f"{server}__{tool}"
     name = re.sub(r"[^A-Za-z0-9_-]", "_", plain)
@@ -33,12 +33,12 @@ def offered_name(server: str, tool: str) -> str:
     return f"{name[: NAME_CHARS_MAX - 9]}_{hashlib.sha256(tool.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def offers(servers: Iterable[Server], pins: Pins) -> Mapping[str, Offer]:
+def catalog(servers: Iterable[Server], pins: Pins) -> Mapping[str, CatalogEntry]:
     """The trusted tools of these servers, by name; the same at every taint. Raises: StorageError (pins)."""
-    found = [_offer(server, each) for server in servers for each in pins.of(server.name).values()]
+    found = [_entry(server, each) for server in servers for each in pins.of(server.name).values()]
     return {offer.name: offer for offer in sorted(found, key=lambda offer: offer.name)}
 
 
-def _offer(server: Server, definition: Definition) -> Offer:
-    name = offered_name(server.name, definition.name)
-    return Offer(name, server, definition, server.classify(definition.name))
+def _entry(server: Server, definition: Definition) -> CatalogEntry:
+    name = catalog_name(server.name, definition.name)
+    return CatalogEntry(name, server, definition, server.classify(definition.name))

@@ -17,7 +17,7 @@ from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway import wire
 from tidegate.gateway.bounds import DEFINITION_BYTES_MAX, PAGES_MAX, TOOLS_MAX, CutOffError
-from tidegate.gateway.diagnostics import Aside, misplaced
+from tidegate.gateway.diagnostics import ServerDiagnostics, misplaced
 from tidegate.gateway.guard import Check, Guard
 from tidegate.gateway.pins import Definition, Definitions
 from tidegate.gateway.replies import Reply
@@ -30,7 +30,7 @@ for _name in ("mcp", "client"):
     logging.getLogger(_name).propagate = False
 
 
-class Connection(Protocol):
+class ServerConnection(Protocol):
     """What the gateway needs of a connection. Each act raises CutOffError when the connection is of no more use.
 
     check: called for each message to the server, right before it goes out.
@@ -46,13 +46,13 @@ class Connection(Protocol):
         """End it, and the server if it was started for it. Sends nothing."""
 
 
-Connect = Callable[[Server, Check], Coroutine[Any, Any, Connection]]
+Connect = Callable[[Server, Check], Coroutine[Any, Any, ServerConnection]]
 
 
 class McpConnection:
     """A connection by MCP, to a process or a URL."""
 
-    def __init__(self, server: Server, aside: Aside | None = None) -> None:
+    def __init__(self, server: Server, aside: ServerDiagnostics | None = None) -> None:
         self._server = server
         self._seconds = server.timeout_seconds
         self._guard = Guard(aside)
@@ -61,7 +61,7 @@ class McpConnection:
         self._held = asyncio.ensure_future(self._hold())
 
     @classmethod
-    async def open(cls, server: Server, check: Check, aside: Aside | None = None) -> McpConnection:
+    async def open(cls, server: Server, check: Check, aside: ServerDiagnostics | None = None) -> McpConnection:
         """A connection on which both sides have introduced themselves. Raises: CutOffError, Refused."""
         connection = cls(server, aside)
         try:
@@ -211,7 +211,7 @@ async def look(server: Server) -> Definitions:
 
     Raises: CutOffError, which tells the owner all that is known of the cause.
     """
-    aside = Aside()
+    aside = ServerDiagnostics()
     try:
         connection = await McpConnection.open(server, _unchecked, aside)
         try:

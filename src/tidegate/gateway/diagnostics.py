@@ -14,7 +14,7 @@ _LINES_MAX = 8
 _LINE_CHARS_MAX = 300
 
 
-class Aside:
+class ServerDiagnostics:
     """What was noticed of one server.
 
     cause: in our own words; "" when nothing is known. The lines are the server's, to be escaped where they are shown.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
 from tidegate.gateway.bounds import ARGUMENTS_BYTES_MAX, CutOffError
-from tidegate.gateway.catalog import Offer, offers
+from tidegate.gateway.catalog import CatalogEntry, catalog
 from tidegate.gateway.pins import Definitions, Pins, verdict
 from tidegate.gateway.replies import Result, no_answer, outside
 from tidegate.policy.levels import Level
@@ -32,7 +32,7 @@ from tidegate.session import Session
 from tidegate.store import Store, fresh_id
 
 if TYPE_CHECKING:
-    from tidegate.gateway.connections import Connect, Connection
+    from tidegate.gateway.connections import Connect, ServerConnection
     from tidegate.gateway.guard import Check
 
 T = TypeVar("T")
@@ -70,15 +70,15 @@ class Gateway:
         self._connect = connect or _connect
         self._hop = hop
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, ServerConnection] = {}
         self._closed = False
 
-    def tools(self) -> list[Offer]:
+    def tools(self) -> list[CatalogEntry]:
         """The tools that can be called, taint permitting: trusted and classified, by name. No server is asked.
 
         Raises: StorageError when the pins cannot be read.
         """
-        found = offers(self._servers.values(), self._pins)
+        found = catalog(self._servers.values(), self._pins)
         return [offer for offer in found.values() if offer.classification is not None]
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> Result:
@@ -89,7 +89,7 @@ class Gateway:
         Raises: Refused (ended, unknown tool, unclassified, pin, sink, ceiling), in words that the model can pass on;
         InvalidArgument, LimitExceeded, StorageError. Then no call was made.
         """
-        offer = (await self._hop(offers, self._servers.values(), self._pins)).get(name)
+        offer = (await self._hop(catalog, self._servers.values(), self._pins)).get(name)
         if offer is None:
             await self._refuse("tool", None, Pin.UNKNOWN)  # its name is the model's own text (P12)
         _check_arguments(arguments or {})
@@ -114,7 +114,7 @@ class Gateway:
     ) -> None:
         await self.close()
 
-    async def _call(self, offer: Offer, arguments: Mapping[str, Any]) -> Result:
+    async def _call(self, offer: CatalogEntry, arguments: Mapping[str, Any]) -> Result:
         granted = await self._dispatch(offer.name, offer.classification, Pin.TRUSTED)
         check = partial(self._check, offer, granted)
         try:
@@ -142,11 +142,11 @@ class Gateway:
         await self._dispatch(tool, classification, pin)
         raise Refused("unknown tool", rule="P17")
 
-    def _check(self, offer: Offer, granted: Level, settled: bool) -> None:
+    def _check(self, offer: CatalogEntry, granted: Level, settled: bool) -> None:
         """P4: once more, right before a message goes to the server."""
         self._sessions.check_send(self._session, offer.name, offer.classification, granted if settled else None)
 
-    async def _ready(self, server: Server, check: Check) -> tuple[Connection, Definitions]:
+    async def _ready(self, server: Server, check: Check) -> tuple[ServerConnection, Definitions]:
         """The connection to a server, and how the server defines its tools now."""
         self._check_open()
         kept = self._connections.get(server.name)
@@ -188,7 +188,7 @@ def _check_arguments(arguments: Mapping[str, Any]) -> None:
         )
 
 
-async def _connect(server: Server, check: Check) -> Connection:
+async def _connect(server: Server, check: Check) -> ServerConnection:
     from tidegate.gateway.connections import McpConnection  # the library is an extra, and takes a while
 
     return await McpConnection.open(server, check)

@@ -11,7 +11,7 @@ import mcp_types as types
 
 from tidegate.errors import Refused
 from tidegate.gateway.bounds import CALL_BYTES_MAX, CALL_MESSAGES_MAX, CALL_VALUES_MAX, CutOffError
-from tidegate.gateway.diagnostics import Aside
+from tidegate.gateway.diagnostics import ServerDiagnostics
 
 Check = Callable[[bool], None]
 """Raises Refused when bytes may not go out. True: for those that were settled when the call was allowed."""
@@ -23,7 +23,7 @@ class Guard:
     broken: done once the connection is of no more use; its result says why. aside: more on that, for the owner alone.
     """
 
-    def __init__(self, aside: Aside | None = None) -> None:
+    def __init__(self, aside: ServerDiagnostics | None = None) -> None:
         self.aside = aside
         self.broken: asyncio.Future[CutOffError | Refused] = asyncio.get_running_loop().create_future()
         self._check: Check | None = None

@@ -12,7 +12,7 @@ from typing import cast
 
 from tidegate.config.servers import Server
 from tidegate.gateway.bounds import LINE_BYTES_MAX, CutOffError
-from tidegate.gateway.diagnostics import Aside, why_not_started
+from tidegate.gateway.diagnostics import ServerDiagnostics, why_not_started
 
 STOP_SECONDS = 1.0
 """How long a server may take to end after its input ended, and once more after it was told to."""
@@ -27,7 +27,9 @@ class Process:
     What it writes to standard error is dropped: it would be content (P12). Its end is kept aside for an owner who asks.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: str | None, aside: Aside | None) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, folder: str | None, aside: ServerDiagnostics | None
+    ) -> None:
         self._process = process
         self._incoming = cast(asyncio.StreamReader, process.stdout)  # pipes, as `start` asks for
         self._outgoing = cast(asyncio.StreamWriter, process.stdin)
@@ -35,7 +37,7 @@ class Process:
         self._aside = asyncio.ensure_future(_keep(process.stderr, aside))
 
     @classmethod
-    async def start(cls, server: Server, aside: Aside | None = None) -> Process:
+    async def start(cls, server: Server, aside: ServerDiagnostics | None = None) -> Process:
         """The running server. Raises: CutOffError when it cannot be started."""
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         folder = tempfile.mkdtemp(prefix="tidegate-") if server.cwd is None else None
@@ -101,7 +103,7 @@ class Process:
             os.killpg(self._process.pid, number)
 
 
-async def _keep(errors: asyncio.StreamReader | None, aside: Aside | None) -> None:
+async def _keep(errors: asyncio.StreamReader | None, aside: ServerDiagnostics | None) -> None:
     while errors is not None and aside is not None and (piece := await errors.read(4096)):
         aside.wrote(piece)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.records.invisible_text import escape
+from tidegate.records.invisible_text import escape_invisible
 from tidegate.records.record import Origin
 
 RESULT_CHARS_MAX = 100_000
@@ -35,7 +35,7 @@ class Result:
 
 def outside(tool: str, reply: Reply, nonce: str, *, chars_max: int = RESULT_CHARS_MAX) -> Result:
     """The reply between two lines that it cannot forge, with a word before it on what it is."""
-    shown = escape(reply.text.replace("\r\n", "\n")[:chars_max])
+    shown = escape_invisible(reply.text.replace("\r\n", "\n")[:chars_max])
     left = len(reply.text) - chars_max
     cut = f"\n{left} more characters were left out." if left > 0 else ""
     what = "error" if reply.failed else "result"

@@ -21,17 +21,17 @@ from tidegate.gateway.bounds import CALL_BYTES_MAX, CutOffError
 from tidegate.gateway.guard import Guard
 from tidegate.gateway.process import Process
 
-Item = SessionMessage | Exception
+WireItem = SessionMessage | Exception
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """Where messages come from: anyio's streams, and ours."""
 
-    async def receive(self) -> Item: ...
+    async def receive(self) -> WireItem: ...
     async def aclose(self) -> None: ...
 
 
-class Sink(Protocol):
+class MessageSink(Protocol):
     """Where messages go to."""
 
     async def send(self, item: SessionMessage, /) -> None: ...
@@ -41,7 +41,7 @@ class Sink(Protocol):
 class Outgoing:
     """The stream that the SDK writes to."""
 
-    def __init__(self, guard: Guard, sink: Sink) -> None:
+    def __init__(self, guard: Guard, sink: MessageSink) -> None:
         self._guard = guard
         self._sink = sink
 
@@ -65,12 +65,12 @@ class Outgoing:
 class Incoming:
     """The stream that the SDK reads from."""
 
-    def __init__(self, guard: Guard, source: Source, outgoing: Outgoing) -> None:
+    def __init__(self, guard: Guard, source: MessageSource, outgoing: Outgoing) -> None:
         self._guard = guard
         self._source = source
         self._outgoing = outgoing
 
-    async def receive(self) -> Item:
+    async def receive(self) -> WireItem:
         """The next awaited answer. What a server asks is denied, and what it tells unasked is dropped (P14)."""
         while True:
             await self._guard.wait()
@@ -95,7 +95,7 @@ class Incoming:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> WireItem:
         try:
             return await self.receive()
         except anyio.EndOfStream:
@@ -153,7 +153,7 @@ class _Lines:
         self._process = process
         self._guard = guard
 
-    async def receive(self) -> Item:
+    async def receive(self) -> WireItem:
         line = await self._process.read()
         if not line:
             raise anyio.EndOfStream

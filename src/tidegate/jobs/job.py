@@ -66,7 +66,7 @@ class Job:
     next_run_at: datetime | None
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """How far a run is."""
 
     WAITING = "waiting"
@@ -79,7 +79,7 @@ class State(StrEnum):
     RISEN = "risen"  # it read something above this level, and went on there
 
 
-class Handing(StrEnum):
+class DeliveryState(StrEnum):
     """How far a result is on its way to a channel."""
 
     NONE = "none"  # there is nothing to hand over, or nowhere
@@ -101,7 +101,7 @@ class Run:
     group: str
     number: int
     due_at: datetime
-    state: State = State.WAITING
+    state: RunState = RunState.WAITING
     attempt: int = 1
     queued: bool = False
     event: str | None = None
@@ -113,7 +113,7 @@ class Run:
     text: str = ""
     reason: str = ""
     channel: str | None = None
-    handing: Handing = Handing.NONE
+    handing: DeliveryState = DeliveryState.NONE
     handing_reason: str = ""
     attempts: int = 0
     next_attempt_at: datetime | None = None
@@ -121,7 +121,7 @@ class Run:
     @property
     def open(self) -> bool:
         """Whether it waits or runs."""
-        return self.state in (State.WAITING, State.RUNNING)
+        return self.state in (RunState.WAITING, RunState.RUNNING)
 
     @property
     def key(self) -> str:
@@ -131,8 +131,8 @@ class Run:
     @property
     def tags(self) -> tuple[str, ...]:
         """What its record can be found and known by, without its text."""
-        state = (OPEN,) if self.open else (UNDELIVERED,) if self.handing is Handing.PENDING else ()
-        spent = not self.queued and self.state not in (State.WAITING, State.MISSED)
+        state = (OPEN,) if self.open else (UNDELIVERED,) if self.handing is DeliveryState.PENDING else ()
+        spent = not self.queued and self.state not in (RunState.WAITING, RunState.MISSED)
         had = (f"{_HAD}{write_time(self.due_at)}",) if spent else ()
         named = () if self.event_id is None else (event_tag(self.event_id),)
         return tuple(sorted((*state, *had, *named)))
@@ -243,7 +243,7 @@ def read_run(record: Record) -> Run:
     try:
         times = {name: read_time(stored[name]) for name in stored if name.endswith("_at") and stored[name] is not None}
         run: Run = _made(Run, {**stored, **times})
-        return replace(run, state=State(run.state), handing=Handing(run.handing))
+        return replace(run, state=RunState(run.state), handing=DeliveryState(run.handing))
     except ValueError:
         raise _damaged() from None
 

@@ -20,7 +20,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MisfireDecision:
     """start: it runs now, for its time `due_at`. missed: how many times before that passed without a run.
 
     due_at: otherwise, when it is due; None: never again.
@@ -31,21 +31,21 @@ class Verdict:
     missed: int = 0
 
 
-def judge(
-    schedule: Schedule, due_at: datetime, now: datetime, *, grace: timedelta, done: Collection[datetime]
-) -> Verdict:
+def decide(
+    schedule: Schedule, due_at: datetime, now: datetime, *, misfire_grace: timedelta, done: Collection[datetime]
+) -> MisfireDecision:
     """What is to be done now about a run that waits until `due_at`.
 
     grace: how late a run may start. done: due times that have had their run.
     """
     if now < due_at:
-        return Verdict(False, _not_later(schedule, due_at, now, done))
+        return MisfireDecision(False, _not_later(schedule, due_at, now, done))
     begin = due_at - _INSTANT
     missed = sum(due not in done for due in islice(dues(schedule, begin, now), MISSED_MAX))
-    within = [due for due in dues(schedule, max(begin, now - grace - _INSTANT), now) if due not in done]
+    within = [due for due in dues(schedule, max(begin, now - misfire_grace - _INSTANT), now) if due not in done]
     if within:
-        return Verdict(True, within[-1], max(missed - 1, 0))
-    return Verdict(False, following(schedule, now, done), max(missed, 1))
+        return MisfireDecision(True, within[-1], max(missed - 1, 0))
+    return MisfireDecision(False, following(schedule, now, done), max(missed, 1))
 
 
 def following(schedule: Schedule, now: datetime, done: Collection[datetime]) -> datetime | None:

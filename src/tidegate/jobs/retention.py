@@ -11,8 +11,8 @@ from tidegate.core.version_purge import remove
 from tidegate.jobs.job import OPEN, UNDELIVERED, began_at, is_known_group, name_of
 from tidegate.policy.levels import Level
 from tidegate.records.message_keys import session_of
-from tidegate.records.record import Kind, Record
-from tidegate.storage.base import Archive, StorageProvider, VersionId
+from tidegate.records.record import Record, RecordKind
+from tidegate.storage.base import OwnerCompartment, StorageProvider, VersionId
 
 RUNS_KEPT = 50
 """Of each job, besides what is open or not yet delivered."""
@@ -27,35 +27,38 @@ def tidy(provider: StorageProvider, clock: Callable[[], datetime], agent: str, l
     """Really remove old runs of one compartment, each with its entry; how many versions. Raises: StorageError."""
     if not provider.has(agent):
         return 0
-    with provider.archive(agent, level) as archive:
-        old = set(_old(archive))
-        return sum(_remove(archive, clock(), record, whole=record.key in old) for record in list(_ended(archive)))
+    with provider.owner_compartment(agent, level) as owner_compartment:
+        old = set(_old(owner_compartment))
+        return sum(
+            _remove(owner_compartment, clock(), record, whole=record.key in old)
+            for record in list(_ended(owner_compartment))
+        )
 
 
-def _remove(archive: Archive, now: datetime, record: Record, *, whole: bool) -> int:
+def _remove(owner_compartment: OwnerCompartment, now: datetime, record: Record, *, whole: bool) -> int:
     """In one transaction: the versions that were replaced, or all of them."""
-    if not _doomed(archive, record.key, whole=whole):
+    if not _doomed(owner_compartment, record.key, whole=whole):
         return 0
-    with archive.transaction():
-        doomed = _doomed(archive, record.key, whole=whole)  # again: others tidy as well
+    with owner_compartment.transaction():
+        doomed = _doomed(owner_compartment, record.key, whole=whole)  # again: others tidy as well
         if doomed and whole:
-            archive.bury(Kind.RUN, record.key, now)  # only what is dead can be removed
-        return sum(remove(archive, now, OWNER, version) for version in doomed)
+            owner_compartment.soft_delete(RecordKind.RUN, record.key, now)  # only what is dead can be removed
+        return sum(remove(owner_compartment, now, OWNER, version) for version in doomed)
 
 
-def _doomed(archive: Archive, key: str, *, whole: bool) -> list[VersionId]:
-    versions = archive.versions(Kind.RUN, key)
-    return [VersionId(Kind.RUN, key, each.version) for each in (versions if whole else versions[1:])]
+def _doomed(owner_compartment: OwnerCompartment, key: str, *, whole: bool) -> list[VersionId]:
+    versions = owner_compartment.versions(RecordKind.RUN, key)
+    return [VersionId(RecordKind.RUN, key, each.version) for each in (versions if whole else versions[1:])]
 
 
-def _ended(archive: Archive) -> Iterator[Record]:
-    found = every(archive, Kind.RUN, batch=_BATCH, chars_max=0)
+def _ended(owner_compartment: OwnerCompartment) -> Iterator[Record]:
+    found = every(owner_compartment, RecordKind.RUN, batch=_BATCH, chars_max=0)
     return (record for record in found if OPEN not in record.tags)
 
 
-def _old(archive: Archive) -> Iterator[str]:
+def _old(owner_compartment: OwnerCompartment) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
-    for record in _ended(archive):
+    for record in _ended(owner_compartment):
         if UNDELIVERED not in record.tags:
             groups.setdefault(session_of(record.key), []).append(record.key)
     for group, keys in groups.items():
@@ -65,24 +68,28 @@ def _old(archive: Archive) -> Iterator[str]:
 # What a job leaves that is no more
 
 
-def orphaned(provider: StorageProvider, archive: Archive, before: datetime) -> list[Record]:
+def orphaned(provider: StorageProvider, owner_compartment: OwnerCompartment, before: datetime) -> list[Record]:
     """Runs that ended by then, and ids of events, of jobs that are no more. The trigger's are none of these."""
-    ended = [record for record in _ended(archive) if record.updated_at <= before and name_of(session_of(record.key))]
-    levels = {record.key: began_at(session_of(record.key), archive.level) for record in ended}
-    jobs = {level: _jobs(provider, archive.agent, level) for level in set(levels.values())}
+    ended = [
+        record
+        for record in _ended(owner_compartment)
+        if record.updated_at <= before and name_of(session_of(record.key))
+    ]
+    levels = {record.key: began_at(session_of(record.key), owner_compartment.level) for record in ended}
+    jobs = {level: _jobs(provider, owner_compartment.agent, level) for level in set(levels.values())}
     return [record for record in ended if name_of(session_of(record.key)) not in jobs[levels[record.key]]]
 
 
-def forget(archive: Archive, now: datetime, orphans: Iterable[Record]) -> int:
+def forget(owner_compartment: OwnerCompartment, now: datetime, orphans: Iterable[Record]) -> int:
     """Really remove these runs, each with its entry; how many versions."""
-    return sum(_remove(archive, now, record, whole=True) for record in orphans)
+    return sum(_remove(owner_compartment, now, record, whole=True) for record in orphans)
 
 
-def versions_of(archive: Archive, orphans: Iterable[Record]) -> list[VersionId]:
+def versions_of(owner_compartment: OwnerCompartment, orphans: Iterable[Record]) -> list[VersionId]:
     """All versions of these runs."""
-    return [version for record in orphans for version in _doomed(archive, record.key, whole=True)]
+    return [version for record in orphans for version in _doomed(owner_compartment, record.key, whole=True)]
 
 
 def _jobs(provider: StorageProvider, agent: str, level: Level) -> set[str]:
-    with provider.archive(agent, level) as archive:
-        return {record.key for record in every(archive, Kind.JOB, batch=_BATCH, chars_max=0)}
+    with provider.owner_compartment(agent, level) as owner_compartment:
+        return {record.key for record in every(owner_compartment, RecordKind.JOB, batch=_BATCH, chars_max=0)}

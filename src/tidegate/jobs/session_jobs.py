@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import partial
 
 from tidegate.core import variants as records
-from tidegate.core.gate import Act, Answer, Gate, Seat
+from tidegate.core.gate import Act, Answer, Gate, SessionHandle
 from tidegate.core.sessions import Sessions
-from tidegate.core.variants import Item
+from tidegate.core.variants import NewRecord
 from tidegate.errors import InvalidArgument, LimitExceeded, NotFound
 from tidegate.jobs import runs
 from tidegate.jobs.job import (
@@ -31,9 +31,9 @@ from tidegate.jobs.misfires import following
 from tidegate.jobs.schedule import read_schedule
 from tidegate.policy.levels import Level
 from tidegate.records.limits import Limits
-from tidegate.records.record import Kind, Origin, Record
+from tidegate.records.record import Origin, Record, RecordKind
 from tidegate.records.validation import check_content, check_key, check_number
-from tidegate.storage.base import Reading, View, WritableView
+from tidegate.storage.base import CompartmentReader, View, WritableView
 
 _BATCH = 100
 
@@ -42,10 +42,10 @@ class SessionJobs:
     """The jobs that one session sees, and those that it makes."""
 
     def __init__(
-        self, gate: Gate, seat: Seat, sessions: Sessions, limits: Limits, origin: Origin, generation: int
+        self, gate: Gate, seat: SessionHandle, sessions: Sessions, limits: Limits, origin: Origin, generation: int
     ) -> None:
         self._gate = gate
-        self._seat = seat
+        self._handle = seat
         self._sessions = sessions
         self._limits = limits
         self._origin = origin
@@ -73,7 +73,7 @@ class SessionJobs:
             schedule=schedule,
             timezone=timezone or "UTC",
             prompt=check_content(prompt, self._limits, "prompt"),
-            ceiling=self._sessions.check_scheduling(self._seat.id, ceiling, generation),
+            ceiling=self._sessions.check_scheduling(self._handle.id, ceiling, generation),
             generation=generation,
             channel=None if channel is None else check_key(channel, self._limits, "channel"),
             time_limit_seconds=time_limit_seconds and _time_limit(time_limit_seconds),
@@ -81,7 +81,7 @@ class SessionJobs:
         read_schedule(schedule, plan.timezone)
         name = check_key(name, self._limits, "name")
         verb = partial(_create, name=name, plan=plan, origin=self._origin)
-        return self._gate.write(self._seat, "cron_create", verb)
+        return self._gate.write(self._handle, "cron_create", verb)
 
     def delete(self, name: str) -> Job:
         """The job that was deleted, at the session's own level. What runs goes on; what waits does not run.
@@ -89,7 +89,7 @@ class SessionJobs:
         Raises: NotFound (with `visible_at` where a lower one is visible), InvalidArgument, Refused, StorageError.
         """
         name = check_key(name, self._limits, "name")
-        return self._gate.write(self._seat, "cron_delete", partial(_delete, name=name))
+        return self._gate.write(self._handle, "cron_delete", partial(_delete, name=name))
 
     def history(self, name: str | None, *, limit: int | None = None) -> list[tuple[Run, Level]]:
         """The visible runs of a job, also of one that is gone, newest first. limit: 1 to 200.
@@ -101,7 +101,7 @@ class SessionJobs:
         most = check_number("limit", limit, default=20, most=200)
         group = TRIGGER if name is None else group_of(check_key(name, self._limits, "name"))
         verb = partial(_history, group=group, limit=most)
-        return self._gate.read(self._seat, "cron_history", verb)
+        return self._gate.read(self._handle, "cron_history", verb)
 
     def post(self, name: str | None, event: str | None = None, *, event_id: str | None = None) -> Run:
         """The run that waits, as soon as its worker is free, after those asked for before. The schedule stays.
@@ -114,16 +114,19 @@ class SessionJobs:
         event_id = None if event_id is None else check_key(event_id, self._limits, "event_id")
         name = None if name is None else check_key(name, self._limits, "name")
         verb = partial(_post, name=name, event=event, event_id=event_id)
-        return self._gate.write(self._seat, "cron_post", verb)
+        return self._gate.write(self._handle, "cron_post", verb)
 
     def list(self) -> list[Job]:
         """All visible jobs, by name, and of one name the highest first. Raises: Refused, StorageError."""
-        return self._gate.read(self._seat, "cron_list", _list)
+        return self._gate.read(self._handle, "cron_list", _list)
 
 
 def _create(view: WritableView, act: Act, name: str, plan: Plan, origin: Origin) -> Answer[Job]:
     before, group = _own(view, name), group_of(name)
-    if before is None and len(view.own.page(Kind.JOB, after="", tag=None, limit=JOBS_MAX, chars_max=0)) >= JOBS_MAX:
+    if (
+        before is None
+        and len(view.own.page(RecordKind.JOB, after="", tag=None, limit=JOBS_MAX, chars_max=0)) >= JOBS_MAX
+    ):
         limit = f"name: there are {JOBS_MAX} jobs at this level; delete one first"
         raise LimitExceeded(limit, argument="name", limit=JOBS_MAX, actual=JOBS_MAX + 1)
     waiting = [each for each in runs.waiting(view.own, group) if not each.run.queued]
@@ -135,8 +138,8 @@ def _create(view: WritableView, act: Act, name: str, plan: Plan, origin: Origin)
         for each in waiting:
             records.hide(view, act, each.record)
         runs.put(view, act, Run(group=group, number=runs.next_number(view.own, group), due_at=due))
-    records.save(view, act, Item(Kind.JOB, name, write_plan(plan), (), origin))
-    made = records.variants((view.own,), Kind.JOB, name)
+    records.save(view, act, NewRecord(RecordKind.JOB, name, write_plan(plan), (), origin))
+    made = records.variants((view.own,), RecordKind.JOB, name)
     return Answer(_job(view.own, made[0]), made)
 
 
@@ -191,25 +194,25 @@ def _newest(told: tuple[Run, Level]) -> tuple[float, int, int]:
     return (-at.timestamp(), -run.number, -level)
 
 
-def _live(compartment: Reading) -> Iterator[Record]:
-    return records.every(compartment, Kind.JOB, batch=_BATCH, chars_max=records.WHOLE)
+def _live(compartment: CompartmentReader) -> Iterator[Record]:
+    return records.every(compartment, RecordKind.JOB, batch=_BATCH, chars_max=records.WHOLE)
 
 
 def _own(view: WritableView, name: str) -> Record | None:
-    record = view.own.read(Kind.JOB, name)
+    record = view.own.read(RecordKind.JOB, name)
     return record if record is not None and record.live else None
 
 
 def _require(view: WritableView, name: str) -> Record:
     record = _own(view, name)
     if record is None:
-        lower = records.variants(view.visible[1:], Kind.JOB, name)
+        lower = records.variants(view.visible[1:], RecordKind.JOB, name)
         where = {"visible_at": lower[0].level.name} if lower else {}
         raise NotFound("name: no job has it at this session's level", argument="name", **where)
     return record
 
 
-def _job(compartment: Reading, record: Record) -> Job:
+def _job(compartment: CompartmentReader, record: Record) -> Job:
     waiting = [each.run.due_at for each in runs.waiting(compartment, group_of(record.key))]
     return Job(
         name=record.key,

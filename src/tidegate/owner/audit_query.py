@@ -11,16 +11,16 @@ from functools import cached_property
 from itertools import islice
 
 from tidegate.audit.chain import Action, Entry, commitment_of
-from tidegate.owner.context import Door
+from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
-from tidegate.records.record import Kind
-from tidegate.storage.base import Archive
+from tidegate.records.record import RecordKind
+from tidegate.storage.base import OwnerCompartment
 
 _BATCH = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class AuditFilter:
     """Which entries to show; None: whichever. sessions: ids, "" for the owner's acts outside any."""
 
     level: Level | None = None
@@ -41,43 +41,45 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AuditLine:
     """One entry at one level. kind, key: of what it is about, as long as that version is kept; only for the owner."""
 
     level: Level
     entry: Entry
-    kind: Kind | None
+    kind: RecordKind | None
     key: str | None
 
 
-def trail(door: Door, wanted: Wanted) -> Iterator[Line]:
+def find_audit_lines(door: OwnerContext, wanted: AuditFilter) -> Iterator[AuditLine]:
     """The entries, oldest first."""
     with ExitStack() as opened:
-        archives = [opened.enter_context(door.archive(level)) for level in door.levels(wanted.level)]
-        lines = [_lines(archive, wanted) for archive in archives]
+        archives = [opened.enter_context(door.owner_compartment(level)) for level in door.levels(wanted.level)]
+        lines = [_lines(owner_compartment, wanted) for owner_compartment in archives]
         yield from heapq.merge(*lines, key=lambda line: (line.entry.event.at, line.level, line.entry.sequence))
 
 
-def _lines(archive: Archive, wanted: Wanted) -> Iterator[Line]:
-    keys = _Keys(archive)
+def _lines(owner_compartment: OwnerCompartment, wanted: AuditFilter) -> Iterator[AuditLine]:
+    keys = _Keys(owner_compartment)
     after = 0
-    while batch := list(islice(archive.entries(after=after), _BATCH)):  # short reads: a slow reader holds nothing
+    while batch := list(
+        islice(owner_compartment.entries(after=after), _BATCH)
+    ):  # short reads: a slow reader holds nothing
         for entry in batch:
             if wanted.takes(entry):
-                yield Line(archive.level, entry, *keys.of(entry.event.commitment))
+                yield AuditLine(owner_compartment.level, entry, *keys.of(entry.event.commitment))
         after = batch[-1].sequence
 
 
 class _Keys:
     """Whose commitment is whose, worked out when first asked."""
 
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
+    def __init__(self, owner_compartment: OwnerCompartment) -> None:
+        self._archive = owner_compartment
 
-    def of(self, commitment: str) -> tuple[Kind, str] | tuple[None, None]:
+    def of(self, commitment: str) -> tuple[RecordKind, str] | tuple[None, None]:
         return self._by_commitment.get(commitment, (None, None)) if commitment else (None, None)
 
     @cached_property
-    def _by_commitment(self) -> Mapping[str, tuple[Kind, str]]:
+    def _by_commitment(self) -> Mapping[str, tuple[RecordKind, str]]:
         place = self._archive.place
         return {commitment_of(each, place): (each.kind, each.key) for each, _ in self._archive.every_version()}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tidegate import files
 from tidegate.audit.chain import OWNER
-from tidegate.core.audit_log import Recorder
-from tidegate.core.expiry import FadingCompartment
+from tidegate.core.audit_log import AuditLog
+from tidegate.core.expiry import ExpiringCompartment
 from tidegate.core.gate import Act
 from tidegate.core.sessions import Sessions
 from tidegate.errors import InvalidArgument, NotFound
@@ -21,8 +21,8 @@ from tidegate.policy.levels import Level
 from tidegate.policy.rules import UNKNOWN_SESSION, decide
 from tidegate.records.expiry import Expiry
 from tidegate.records.validation import check_level
-from tidegate.storage.base import Archive, Compartment, StorageProvider, WritableView
-from tidegate.storage.control import SessionRow, standing_of
+from tidegate.storage.base import Compartment, OwnerCompartment, StorageProvider, WritableView
+from tidegate.storage.control import SessionRow, state_of
 
 
 class _UndoneError(Exception):
@@ -35,7 +35,7 @@ class _UndoneError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class OwnerContext:
     """What the owner's acts need: compartments, one at a time, the clock and fresh ids."""
 
     provider: StorageProvider
@@ -44,7 +44,7 @@ class Door:
     ids: Callable[[], str]
     expiry: Expiry
     sessions: Sessions
-    recorder: Recorder
+    audit_log: AuditLog
 
     def outside(self, path: str | Path) -> Path:
         """A path to write to. Raises: InvalidArgument when it is one of the store's own, by whatever name."""
@@ -59,19 +59,19 @@ class Door:
             raise NotFound("agent: nothing was ever saved for it", argument="agent")
         return (check_level(level),) if level is not None else tuple(reversed(Level))
 
-    def archive(self, level: Level) -> AbstractContextManager[Archive]:
+    def owner_compartment(self, level: Level) -> AbstractContextManager[OwnerCompartment]:
         """One compartment, with all it keeps."""
-        return self.provider.archive(self.agent, level)
+        return self.provider.owner_compartment(self.agent, level)
 
     def act(self, session: str = OWNER) -> Act:
         """The owner's act at this moment. session: the id of the one that it is done in, if any."""
         return Act(session, self.clock(), self.ids)
 
     @contextmanager
-    def writing(self, archive: Archive, act: Act, what: str) -> Iterator[WritableView]:
+    def writing(self, owner_compartment: OwnerCompartment, act: Act, what: str) -> Iterator[WritableView]:
         """A transaction in one compartment, seen as a session of its level would see it. Raises: as `transaction`."""
-        with self.transaction(archive, act, what):
-            own = FadingCompartment(archive, self.expiry, act.at)
+        with self.transaction(owner_compartment, act, what):
+            own = ExpiringCompartment(owner_compartment, self.expiry, act.at)
             yield WritableView((own,), own)
 
     @contextmanager
@@ -85,7 +85,7 @@ class Door:
                 yield
                 self._require_standing(act.session, own.level)  # P4, P13: inside the transaction that it classifies
         except _UndoneError as undone:
-            self.recorder.refuse(undone.row, undone.deny, what)
+            self.audit_log.refuse(undone.row, undone.deny, what)
 
     def _require_standing(self, session: str, level: Level) -> None:
         if session == OWNER:
@@ -93,6 +93,6 @@ class Door:
         row = self.sessions.read(session)
         if row is None or row.agent != self.agent:  # P6
             raise _UndoneError(None, UNKNOWN_SESSION)
-        decision = decide(OwnerAct(standing_of(row), level))
+        decision = decide(OwnerAct(state_of(row), level))
         if isinstance(decision, Deny):
             raise _UndoneError(row, decision)

@@ -20,11 +20,11 @@ from tidegate.errors import StorageError, TidegateError
 from tidegate.owner.doctor_sessions import Lives
 from tidegate.policy.levels import Level
 from tidegate.records.finding import Finding, Remedy, error
-from tidegate.records.record import Kind
+from tidegate.records.record import RecordKind
 from tidegate.search.analysis import analyse
 from tidegate.search.ranking import FREQUENCY_MAX, Statistics
 from tidegate.search.spelling import is_word
-from tidegate.storage.base import Archive
+from tidegate.storage.base import OwnerCompartment
 from tidegate.storage.sqlite.checks import examine_compartment, examine_control, examine_rows, restore_tags
 from tidegate.storage.sqlite.control_store import SqliteControlStore
 from tidegate.storage.sqlite.files import HomeFiles
@@ -106,12 +106,16 @@ class Doctor:
         try:
             with (
                 closing(SqliteProvider(self.home, secret=settings.secret)) as provider,
-                provider.archive(agent, level) as archive,
+                provider.owner_compartment(agent, level) as owner_compartment,
             ):
-                found += [] if any(finding.remedy is Remedy.INDEX for finding in found) else _contents(archive, where)
-                yield from self._remedied(found, path, archive)
-                yield from self._chain(archive, where, settings)
-                lives.add(archive.entries(), level)
+                found += (
+                    []
+                    if any(finding.remedy is Remedy.INDEX for finding in found)
+                    else _contents(owner_compartment, where)
+                )
+                yield from self._remedied(found, path, owner_compartment)
+                yield from self._chain(owner_compartment, where, settings)
+                lives.add(owner_compartment.entries(), level)
         except StorageError as failure:
             yield error(where, failure.message, "what is inside was not examined: see to this, and run it again")
 
@@ -122,20 +126,20 @@ class Doctor:
         except StorageError:
             return  # of control.db, which is a finding of its own by now
 
-    def _chain(self, archive: Archive, where: str, settings: _Settings) -> Iterator[Finding]:
-        place = (archive.agent, archive.level)
+    def _chain(self, owner_compartment: OwnerCompartment, where: str, settings: _Settings) -> Iterator[Finding]:
+        place = (owner_compartment.agent, owner_compartment.level)
         anchors = [anchor for anchor in self.anchors if (anchor.agent, anchor.level) == place]  # P6
-        for problem in verify(archive, settings.secret, anchors).problems if settings.chains_checked else ():
+        for problem in verify(owner_compartment, settings.secret, anchors).problems if settings.chains_checked else ():
             entry = "audit" if problem.sequence is None else f"audit entry {problem.sequence}"
             yield error(where, f"{entry}: {problem.text}", problem.advice or _FORGED)
 
-    def _remedied(self, found: list[Finding], path: Path, archive: Archive) -> Iterator[Finding]:
+    def _remedied(self, found: list[Finding], path: Path, owner_compartment: OwnerCompartment) -> Iterator[Finding]:
         """The findings, those that can be put right put right, if that was asked for."""
         wanted = {finding.remedy for finding in found} if self.repair else set[Remedy | None]()
         if Remedy.TAGS in wanted:
             restore_tags(path)
         if Remedy.INDEX in wanted:
-            rebuild_index(archive, self.clock(), self.progress)
+            rebuild_index(owner_compartment, self.clock(), self.progress)
         yield from (replace(each, repaired=each.repaired or each.remedy in wanted - {None}) for each in found)
 
 
@@ -160,23 +164,23 @@ def _databases(files: HomeFiles, agent: str) -> list[Level]:
         return []  # which is a finding of its own by now
 
 
-def _contents(archive: Archive, where: str) -> list[Finding]:
+def _contents(owner_compartment: OwnerCompartment, where: str) -> list[Finding]:
     """Whether the index counts what the memories, analysed once more, hold."""
     frequencies: Counter[str] = Counter()
     statistics = Statistics()
-    with archive.snapshot():
-        for record in every(archive, Kind.MEMORY, batch=_PAGE, chars_max=WHOLE):
+    with owner_compartment.snapshot():
+        for record in every(owner_compartment, RecordKind.MEMORY, batch=_PAGE, chars_max=WHOLE):
             columns = analyse(record.key, record.tags, record.content)
             frequencies.update(columns.terms)
             statistics += Statistics(1, columns.lengths)
         counts = {term: min(count, FREQUENCY_MAX) for term, count in frequencies.items()}
-        agrees = archive.statistics() == statistics and archive.frequencies(frequencies) == counts
-        agrees = agrees and all(_known(archive, term) for term in frequencies if is_word(term))
+        agrees = owner_compartment.statistics() == statistics and owner_compartment.frequencies(frequencies) == counts
+        agrees = agrees and all(_known(owner_compartment, term) for term in frequencies if is_word(term))
     if agrees:
         return []
     problem = "its search index holds other words than the memories do"
     return [error(where, problem, _REINDEX, remedy=Remedy.INDEX)]
 
 
-def _known(archive: Archive, word: str) -> bool:
-    return archive.vocabulary(word, word + "\0", limit=1) == [word]
+def _known(owner_compartment: OwnerCompartment, word: str) -> bool:
+    return owner_compartment.vocabulary(word, word + "\0", limit=1) == [word]

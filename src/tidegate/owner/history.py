@@ -6,42 +6,42 @@ from collections.abc import Sequence
 
 from tidegate.audit.chain import Action
 from tidegate.core import variants as records
-from tidegate.core.variants import Item
+from tidegate.core.variants import NewRecord
 from tidegate.errors import InvalidArgument, NotFound
-from tidegate.owner.context import Door
+from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
 from tidegate.records.memory import Saved
-from tidegate.records.record import Kind, Record
-from tidegate.records.version import Relabelled, Restored, State, Version
+from tidegate.records.record import Record, RecordKind
+from tidegate.records.version import Relabelled, Restored, Version, VersionState
 from tidegate.search.analysis import analyse
 
 
-def history(door: Door, key: str, level: Level | None) -> list[Version]:
+def history(door: OwnerContext, key: str, level: Level | None) -> list[Version]:
     """Every version kept under a key, newest first; at that level, or at all of them."""
     found: list[Version] = []
     for each in door.levels(level):
-        with door.archive(each) as archive:
-            found += _versions(door, archive.versions(Kind.MEMORY, key))
+        with door.owner_compartment(each) as owner_compartment:
+            found += _versions(door, owner_compartment.versions(RecordKind.MEMORY, key))
     return sorted(
         found, key=lambda version: (version.updated_at, version.classification, version.version), reverse=True
     )
 
 
-def restore(door: Door, key: str, level: Level, version: int | None, session: str) -> Restored:
+def restore(door: OwnerContext, key: str, level: Level, version: int | None, session: str) -> Restored:
     """An earlier version, saved again at its own level; by default what was deleted, else what the newest replaced.
 
     Its origin stays what it was: who restores a text has not written it (P18). Raises: NotFound, Refused (session).
     """
     (level,) = door.levels(level)
     act = door.act(session)
-    with door.archive(level) as archive, door.writing(archive, act, "restore") as view:
-        seen = [door.expiry.seen_at(record, act.at) for record in archive.versions(Kind.MEMORY, key)]
+    with door.owner_compartment(level) as owner_compartment, door.writing(owner_compartment, act, "restore") as view:
+        seen = [door.expiry.seen_at(record, act.at) for record in owner_compartment.versions(RecordKind.MEMORY, key)]
         chosen = _chosen(seen, version)
         saved = records.save(view, act, _item(chosen), Action.RESTORE)
     return Restored(key, level, saved.version, saved.status, chosen.version)
 
 
-def relabel(door: Door, key: str, to: Level, level: Level | None, *, dry_run: bool) -> Relabelled:
+def relabel(door: OwnerContext, key: str, to: Level, level: Level | None, *, dry_run: bool) -> Relabelled:
     """A copy at another level, of the highest live variant or the one at `level`; the original stays (P3).
 
     Both chains tell of it, the lower one without naming the higher level. Raises: NotFound, InvalidArgument.
@@ -51,27 +51,27 @@ def relabel(door: Door, key: str, to: Level, level: Level | None, *, dry_run: bo
         return Relabelled(key, source.level, to)
     act = door.act()
     # P9: the source's entry first. A power cut in between leaves an entry too many, never a copy without one.
-    with door.archive(source.level) as archive, archive.transaction(durable=True):
-        current = archive.read(Kind.MEMORY, key)
+    with door.owner_compartment(source.level) as owner_compartment, owner_compartment.transaction(durable=True):
+        current = owner_compartment.read(RecordKind.MEMORY, key)
         if current != source:
             raise NotFound("key: was changed at the same time; look again", argument="key")
         where = f"to {to}" if to.can_flow_to(source.level) else "upward"
-        archive.append(records.event_of(archive.place, act, Action.RELABEL, source, where))
+        owner_compartment.append(records.event_of(owner_compartment.place, act, Action.RELABEL, source, where))
     saved = _save_copy(door, source, to)
     return Relabelled(key, source.level, to, saved.version, saved.status)
 
 
-def _save_copy(door: Door, source: Record, to: Level) -> Saved:
+def _save_copy(door: OwnerContext, source: Record, to: Level) -> Saved:
     act = door.act()
-    with door.archive(to) as archive, door.writing(archive, act, "relabel") as view:
+    with door.owner_compartment(to) as owner_compartment, door.writing(owner_compartment, act, "relabel") as view:
         return records.save(view, act, _item(source), Action.RELABEL)
 
 
-def _highest_live(door: Door, key: str, level: Level | None, to: Level) -> Record:
+def _highest_live(door: OwnerContext, key: str, level: Level | None, to: Level) -> Record:
     now = door.clock()
     for each in door.levels(level):
-        with door.archive(each) as archive:
-            record = archive.read(Kind.MEMORY, key)
+        with door.owner_compartment(each) as owner_compartment:
+            record = owner_compartment.read(RecordKind.MEMORY, key)
         if record is not None and door.expiry.seen_at(record, now).live:
             if each is to:
                 raise InvalidArgument(
@@ -96,12 +96,12 @@ def _chosen(versions: Sequence[Record], wanted: int | None) -> Record:
     return earlier[0]
 
 
-def _item(record: Record) -> Item:
+def _item(record: Record) -> NewRecord:
     columns = analyse(record.key, record.tags, record.content)
-    return Item(record.kind, record.key, record.content, record.tags, record.origin, columns)
+    return NewRecord(record.kind, record.key, record.content, record.tags, record.origin, columns)
 
 
-def _versions(door: Door, newest_first: Sequence[Record]) -> list[Version]:
+def _versions(door: OwnerContext, newest_first: Sequence[Record]) -> list[Version]:
     now = door.clock()
     return [_version(door.expiry.seen_at(each, now), each, newest=not at) for at, each in enumerate(newest_first)]
 
@@ -122,9 +122,9 @@ def _version(seen: Record, stored: Record, *, newest: bool) -> Version:
     )
 
 
-def _state(seen: Record, stored: Record, *, newest: bool) -> State:
+def _state(seen: Record, stored: Record, *, newest: bool) -> VersionState:
     if not stored.live:
-        return State.DELETED
+        return VersionState.DELETED
     if not newest:
-        return State.SUPERSEDED
-    return State.LIVE if seen.live else State.EXPIRED
+        return VersionState.SUPERSEDED
+    return VersionState.LIVE if seen.live else VersionState.EXPIRED

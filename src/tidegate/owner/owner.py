@@ -9,12 +9,12 @@ from datetime import timedelta
 
 from tidegate.audit.anchors import Anchor
 from tidegate.audit.chain import GENESIS, OWNER
-from tidegate.audit.verify import Verdict, verify
+from tidegate.audit.verify import ChainVerdict, verify
 from tidegate.core.maintenance import rebuild_index
 from tidegate.core.witness import lost
 from tidegate.errors import InvalidArgument, NotFound, StorageError
-from tidegate.owner.audit_query import Line, Wanted, trail
-from tidegate.owner.context import Door
+from tidegate.owner.audit_query import AuditFilter, AuditLine, find_audit_lines
+from tidegate.owner.context import OwnerContext
 from tidegate.owner.history import history, relabel, restore
 from tidegate.owner.purge import Progress, purge
 from tidegate.policy.levels import Level
@@ -45,7 +45,7 @@ def _quietly(_: str) -> None:
 class Owner:
     """What the owner of an agent's memory can do with it, at every level. Level arguments: None means all levels."""
 
-    def __init__(self, door: Door, limits: Limits) -> None:
+    def __init__(self, door: OwnerContext, limits: Limits) -> None:
         self._door = door
         self._limits = limits
 
@@ -111,15 +111,15 @@ class Owner:
 
     # Audit
 
-    def trail(self, wanted: Wanted | None = None) -> Iterator[Line]:
+    def find_audit_lines(self, wanted: AuditFilter | None = None) -> Iterator[AuditLine]:
         """Audit entries of all levels, oldest first. Raises: NotFound (agent), StorageError."""
-        return trail(self._door, wanted or Wanted())
+        return find_audit_lines(self._door, wanted or AuditFilter())
 
     def anchor(self, level: Level | None = None) -> list[Anchor]:
         """Where each chain ends now, to be kept elsewhere. Raises: NotFound (agent), StorageError."""
         return [self._head(each) for each in self._door.levels(level)]
 
-    def verify(self, level: Level | None = None, *, anchors: Collection[Anchor] = ()) -> list[Verdict]:
+    def verify(self, level: Level | None = None, *, anchors: Collection[Anchor] = ()) -> list[ChainVerdict]:
         """What each chain proves. Raises: NotFound (agent), InvalidArgument (no anchor of it), StorageError."""
         own: defaultdict[Level, list[Anchor]] = defaultdict(list)
         for anchor in anchors:
@@ -166,15 +166,15 @@ class Owner:
             return ()  # half erased, or damaged: that must not keep it from being erased
 
     def _head(self, level: Level) -> Anchor:
-        with self._door.archive(level) as archive:
-            last = archive.last_entry()
+        with self._door.owner_compartment(level) as owner_compartment:
+            last = owner_compartment.last_entry()
         digest, sequence = (last.hash, last.sequence) if last else (GENESIS, 0)
         return Anchor(self._door.agent, level, sequence, digest, self._door.clock())
 
-    def _verdict(self, level: Level, anchors: list[Anchor]) -> Verdict:
-        with self._door.archive(level) as archive:
-            return verify(archive, self._door.provider.audit_secret, anchors)
+    def _verdict(self, level: Level, anchors: list[Anchor]) -> ChainVerdict:
+        with self._door.owner_compartment(level) as owner_compartment:
+            return verify(owner_compartment, self._door.provider.audit_secret, anchors)
 
     def _reindex(self, level: Level, progress: Progress) -> int:
-        with self._door.archive(level) as archive:
-            return rebuild_index(archive, self._door.clock(), progress)
+        with self._door.owner_compartment(level) as owner_compartment:
+            return rebuild_index(owner_compartment, self._door.clock(), progress)

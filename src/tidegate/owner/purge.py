@@ -12,12 +12,12 @@ from tidegate.core.maintenance import sweep
 from tidegate.core.variants import every
 from tidegate.core.version_purge import remove
 from tidegate.jobs.retention import forget, orphaned, versions_of
-from tidegate.owner.context import Door
+from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
 from tidegate.records.message_keys import session_of
-from tidegate.records.record import Kind
+from tidegate.records.record import RecordKind
 from tidegate.records.version import Purged
-from tidegate.storage.base import Archive, VersionId
+from tidegate.storage.base import OwnerCompartment, VersionId
 
 STEP = 500
 """Versions removed in one transaction, so that no session waits long, and nothing is lost when it is interrupted."""
@@ -26,7 +26,7 @@ Progress = Callable[[str], object]
 
 
 def purge(
-    door: Door, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
+    door: OwnerContext, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
 ) -> Iterator[Purged]:
     """What was removed, or would be, level by level: versions deleted, expired or superseded at least so long ago.
 
@@ -41,25 +41,25 @@ def purge(
 
 
 def _purge(
-    door: Door, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
+    door: OwnerContext, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
 ) -> Iterator[Purged]:
     for each in door.levels(level):
         now = door.clock()
         before = _moment(now, older_than)
-        with door.archive(each) as archive:
+        with door.owner_compartment(each) as owner_compartment:
             if not dry_run:
-                _sweep_all(door, archive, now)
-            buried = {*archive.dead(before), *_expired(door, archive, min(before, now))}
-            memories = sum(_is_newest(archive, version) for version in buried)
-            orphans = orphaned(door.provider, archive, before)
-            dead = sorted({*buried, *versions_of(archive, orphans)})
-            left = _left_behind(door, archive, before)
+                _sweep_all(door, owner_compartment, now)
+            buried = {*owner_compartment.purgeable(before), *_expired(door, owner_compartment, min(before, now))}
+            memories = sum(_is_newest(owner_compartment, version) for version in buried)
+            orphans = orphaned(door.provider, owner_compartment, before)
+            purgeable = sorted({*buried, *versions_of(owner_compartment, orphans)})
+            left = _left_behind(door, owner_compartment, before)
             if not dry_run:
-                forget(archive, now, orphans)
-                _remove_all(door, archive, dead, progress)
-                _forget_all(door, archive, left)
+                forget(owner_compartment, now, orphans)
+                _remove_all(door, owner_compartment, purgeable, progress)
+                _forget_all(door, owner_compartment, left)
         complete = dry_run or door.provider.compact(door.agent, each)
-        yield Purged(each, memories, len(dead) + left.total(), complete)
+        yield Purged(each, memories, len(purgeable) + left.total(), complete)
 
 
 def _moment(now: datetime, older_than: timedelta) -> datetime:
@@ -72,28 +72,28 @@ def _moment(now: datetime, older_than: timedelta) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _sweep_all(door: Door, archive: Archive, now: datetime) -> None:
-    while door.expiry and sweep(archive, door.expiry, now):
+def _sweep_all(door: OwnerContext, owner_compartment: OwnerCompartment, now: datetime) -> None:
+    while door.expiry and sweep(owner_compartment, door.expiry, now):
         pass
 
 
-def _expired(door: Door, archive: Archive, before: datetime) -> Iterator[VersionId]:
+def _expired(door: OwnerContext, owner_compartment: OwnerCompartment, before: datetime) -> Iterator[VersionId]:
     """All versions of what expired by then and is not put away yet, as a dry run finds it."""
-    for record in every(archive, Kind.MEMORY, batch=STEP, chars_max=0) if door.expiry else ():
+    for record in every(owner_compartment, RecordKind.MEMORY, batch=STEP, chars_max=0) if door.expiry else ():
         if not door.expiry.seen_at(record, before).live:
-            versions = archive.versions(Kind.MEMORY, record.key)
+            versions = owner_compartment.versions(RecordKind.MEMORY, record.key)
             yield from (VersionId(each.kind, each.key, each.version) for each in versions)
 
 
-def _left_behind(door: Door, archive: Archive, before: datetime) -> Counter[str]:
+def _left_behind(door: OwnerContext, owner_compartment: OwnerCompartment, before: datetime) -> Counter[str]:
     """How many messages there are of each session that is no named one living at this level, and was silent since.
 
     Whether one that has risen lives is not asked: what goes at this level would depend on it (P5).
     """
     rows = door.provider.control.sessions(door.agent)
-    living = {row.id for row in rows if row.taint is archive.level and not row.ended}
+    living = {row.id for row in rows if row.taint is owner_compartment.level and not row.ended}
     left, silent_since = Counter[str](), dict[str, datetime]()
-    for record in every(archive, Kind.MESSAGE, batch=STEP, chars_max=0):
+    for record in every(owner_compartment, RecordKind.MESSAGE, batch=STEP, chars_max=0):
         session = session_of(record.key)
         left[session] += 1
         silent_since[session] = max(record.updated_at, silent_since.get(session, record.updated_at))
@@ -103,25 +103,27 @@ def _left_behind(door: Door, archive: Archive, before: datetime) -> Counter[str]
     return left
 
 
-def _forget_all(door: Door, archive: Archive, left: Collection[str]) -> None:
+def _forget_all(door: OwnerContext, owner_compartment: OwnerCompartment, left: Collection[str]) -> None:
     clearing = Clearing(door.provider, door.clock)
     for session in left:
-        clearing.forget(archive, session)
+        clearing.forget(owner_compartment, session)
 
 
-def _is_newest(archive: Archive, version: VersionId) -> bool:
+def _is_newest(owner_compartment: OwnerCompartment, version: VersionId) -> bool:
     """Whether with this version its whole record goes."""
-    newest = archive.read(version.kind, version.key, chars_max=0)
+    newest = owner_compartment.read(version.kind, version.key, chars_max=0)
     return newest is not None and newest.version == version.version
 
 
-def _remove_all(door: Door, archive: Archive, dead: Sequence[VersionId], progress: Progress) -> None:
-    rest = iter(dead)
+def _remove_all(
+    door: OwnerContext, owner_compartment: OwnerCompartment, purgeable: Sequence[VersionId], progress: Progress
+) -> None:
+    rest = iter(purgeable)
     done = 0
     while step := list(islice(rest, STEP)):
         act = door.act()
-        with archive.transaction(durable=True):
+        with owner_compartment.transaction(durable=True):
             for version in step:
-                remove(archive, act.at, act.session, version)  # never one that lives: what is dead stays so
+                remove(owner_compartment, act.at, act.session, version)  # never one that lives: what is dead stays so
         done += len(step)
-        progress(f"{archive.level}: {done} of {len(dead)} versions removed")
+        progress(f"{owner_compartment.level}: {done} of {len(purgeable)} versions removed")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import ServerEvent
-from tidegate.policy.session_state import Standing
+from tidegate.policy.session_state import SessionState
 
 LEVEL_ARGUMENTS = frozenset({"classification", "level", "taint", "security_level", "sensitivity"})
 """What a model sends when it tries to choose a level. Without effect, no error, noted in the audit (P2)."""
@@ -17,7 +17,7 @@ LEVEL_ARGUMENTS = frozenset({"classification", "level", "taint", "security_level
 class PreToolCall:
     """PRE_TOOL_CALL: before a tool runs. None as standing: no such session."""
 
-    standing: Standing | None
+    state: SessionState | None
     tool: str
     known_tools: Collection[str]
 
@@ -26,7 +26,7 @@ class PreToolCall:
 class PostToolResponse:
     """POST_TOOL_RESPONSE: before a result leaves. `origins` holds the agent and label of each record in it."""
 
-    standing: Standing | None
+    state: SessionState | None
     agent: str
     origins: Collection[tuple[str, Level | None]]
 
@@ -38,7 +38,7 @@ class PreOutput:
     clearance: the highest level that may be shown there; None when nobody has said.
     """
 
-    standing: Standing | None
+    state: SessionState | None
     clearance: Level | None
 
 
@@ -46,7 +46,7 @@ class PreOutput:
 class TaintRaise:
     """A session is about to read something at `source`."""
 
-    standing: Standing | None
+    state: SessionState | None
     source: Level
 
 
@@ -54,14 +54,14 @@ class TaintRaise:
 class SessionUse:
     """A session is about to be resumed, ended, or made a parent."""
 
-    standing: Standing | None
+    state: SessionState | None
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerAct:
     """What the owner does in a session is about to be kept, in the compartment of `level`."""
 
-    standing: Standing | None
+    state: SessionState | None
     level: Level
 
 
@@ -71,7 +71,7 @@ class SessionOpen:
 
     level: Level
     ceiling: Level
-    parent: Standing | None
+    parent: SessionState | None
     depth: int
 
 
@@ -82,7 +82,7 @@ class CeilingChange:
     highest: the highest taint of a living session under it, PUBLIC when there is none.
     """
 
-    standing: Standing | None
+    state: SessionState | None
     ceiling: Level
     highest: Level
 
@@ -94,12 +94,12 @@ class Scheduling:
     generation: 1 when a conversation makes it, one more for each job in between.
     """
 
-    standing: Standing | None
+    state: SessionState | None
     ceiling: Level
     generation: int
 
 
-Event = (
+PolicyEvent = (
     PreToolCall
     | PostToolResponse
     | PreOutput

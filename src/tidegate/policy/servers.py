@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from tidegate.policy.decisions import Allow, Decision, Deny
 from tidegate.policy.levels import Level
-from tidegate.policy.session_state import Standing
+from tidegate.policy.session_state import SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Pin(StrEnum):
 class ServerCall:
     """A server's tool is about to be called. In all three events, None stands for what there is not."""
 
-    standing: Standing | None
+    state: SessionState | None
     classification: Classification | None
     pin: Pin
 
@@ -49,7 +49,7 @@ class ServerSend:
     granted: the taint that the call was allowed at, for bytes that were settled before it; None for all others.
     """
 
-    standing: Standing | None
+    state: SessionState | None
     classification: Classification | None
     granted: Level | None
 
@@ -58,7 +58,7 @@ class ServerSend:
 class ServerResult:
     """What a server answered is about to be handed on."""
 
-    standing: Standing | None
+    state: SessionState | None
     classification: Classification | None
 
 
@@ -76,17 +76,17 @@ CEILING = Deny("P4", "the session's ceiling forbids it: the owner can lift the c
 _WITHHELD = Deny("P4", "the result was withheld: it is not for this session")
 
 
-def judge(event: ServerEvent, standing: Standing) -> Decision:
+def judge(event: ServerEvent, state: SessionState) -> Decision:
     """Allow or Deny, for a session that lives. Allow holds the taint of a call from before its first byte on."""
     if isinstance(event, ServerCall) and event.pin is not Pin.TRUSTED:
         return _PINS.get(event.pin, _PINS[Pin.UNKNOWN])  # P17
     if event.classification is None:
         return _UNCLASSIFIED
     if isinstance(event, ServerCall):
-        return _call(event.classification, standing)
+        return _call(event.classification, state)
     if isinstance(event, ServerSend):
-        return _send(event.classification, event.granted, standing)
-    return Allow(standing.taint) if event.classification.source.can_flow_to(standing.taint) else _WITHHELD
+        return _send(event.classification, event.granted, state)
+    return Allow(state.taint) if event.classification.source.can_flow_to(state.taint) else _WITHHELD
 
 
 def launders(classifications: Collection[Classification]) -> bool:
@@ -94,14 +94,14 @@ def launders(classifications: Collection[Classification]) -> bool:
     return any(not a.sink.can_flow_to(b.source) for a in classifications for b in classifications)
 
 
-def _call(classification: Classification, standing: Standing) -> Decision:
-    if not standing.taint.can_flow_to(classification.sink):
+def _call(classification: Classification, state: SessionState) -> Decision:
+    if not state.taint.can_flow_to(classification.sink):
         return _SINK
-    level = max(standing.taint, classification.source)  # P4: taint' = taint ⊔ source.
-    return Allow(level) if level.can_flow_to(standing.ceiling) else CEILING
+    level = max(state.taint, classification.source)  # P4: taint' = taint ⊔ source.
+    return Allow(level) if level.can_flow_to(state.ceiling) else CEILING
 
 
-def _send(classification: Classification, granted: Level | None, standing: Standing) -> Decision:
+def _send(classification: Classification, granted: Level | None, state: SessionState) -> Decision:
     # The call itself was settled below the taint that it raised; nobody may have raised further since.
-    settled = granted is not None and standing.taint.can_flow_to(granted)
-    return Allow(standing.taint) if settled or standing.taint.can_flow_to(classification.sink) else _SINK
+    settled = granted is not None and state.taint.can_flow_to(granted)
+    return Allow(state.taint) if settled or state.taint.can_flow_to(classification.sink) else _SINK

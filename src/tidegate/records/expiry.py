@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.durations import read_age
-from tidegate.records.record import Kind, Record
+from tidegate.records.record import Record, RecordKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Expiry:
 
         It only looks at live ones.
         """
-        if not record.live or record.kind is not Kind.MEMORY:
+        if not record.live or record.kind is not RecordKind.MEMORY:
             return None
         ttls = [self.tags[tag] for tag in record.tags if tag in self.tags]
         ttls += [self.levels[record.level]] if record.level in self.levels else []

@@ -47,7 +47,7 @@ def code(char: str) -> str:
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
 
 
-def escape(text: str, write: Callable[[str], str] = code) -> str:
+def escape_invisible(text: str, write: Callable[[str], str] = code) -> str:
     """Return the text with an escape for each character that must not stand as it is. Line feeds and tabs may."""
     return "".join(_pieces(text, 0, len(text), write))
 

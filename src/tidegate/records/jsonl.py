@@ -22,7 +22,7 @@ def to_line(value: object) -> str:
 
 def escaped(text: str) -> str:
     """A JSON text, as exact as it was, in which nothing stands raw that a reader does not see, swallows or obeys."""
-    return unseen.escape(text, _escape)
+    return unseen.escape_invisible(text, _escape)
 
 
 def read_object(text: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ScoreParts:
     """A hit's score, and what it is the sum of: BM25 of the words looked up, and what its text adds.
 
     common: words too common to look up. parts: parts of words. company: words that the best hits share.
@@ -72,7 +72,7 @@ class Explanation:
     looked_up: tuple[str, ...]
     common: tuple[tuple[str, ...], ...]
     found: Hits
-    parts: tuple[Parts, ...]
+    parts: tuple[ScoreParts, ...]
 
 
 @dataclass(frozen=True, slots=True)

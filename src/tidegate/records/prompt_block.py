@@ -13,7 +13,7 @@ def json_line(value: object) -> str:
     return escaped(json.dumps(value, ensure_ascii=False))
 
 
-def framed(what: str, mark: str, lines: Iterable[str], nonce: str) -> str:
+def data_block(what: str, mark: str, lines: Iterable[str], nonce: str) -> str:
     """The lines between two marks with a fresh number. what: a sentence on what they are, without its end."""
     body = "\n".join(lines)
     return (

@@ -10,7 +10,7 @@ from enum import StrEnum
 from tidegate.policy.levels import Level
 
 
-class Kind(StrEnum):
+class RecordKind(StrEnum):
     """What a record is. Kinds never mix: a key names one record in each."""
 
     MEMORY = "memory"
@@ -51,7 +51,7 @@ class Draft:
     nonce: the random part of the version's audit commitment, from `audit.nonce_of`; it is purged with the text.
     """
 
-    kind: Kind
+    kind: RecordKind
     key: str
     content: str
     tags: tuple[str, ...]

@@ -20,7 +20,7 @@ KEY = "todos"
 _MARKS_MAX = 64 * TODOS_MAX
 
 
-class State(StrEnum):
+class TodoState(StrEnum):
     """How far a to-do is."""
 
     PENDING = "pending"
@@ -33,7 +33,7 @@ class Todo:
     """One thing to do."""
 
     content: str
-    state: State = State.PENDING
+    state: TodoState = TodoState.PENDING
 
 
 def check_todos(items: object, limits: Limits) -> tuple[Todo, ...]:
@@ -58,19 +58,19 @@ def read_todos(text: str) -> tuple[Todo, ...]:
     """The list that was stored. Raises: StorageError when it is none."""
     try:
         items = [Fields("todos", item) for item in read_flat(text, _MARKS_MAX)]
-        return tuple(Todo(item.text("content"), State(item.word("state", tuple(State)))) for item in items)
+        return tuple(Todo(item.text("content"), TodoState(item.word("state", tuple(TodoState)))) for item in items)
     except (TypeError, NotJsonError, InvalidArgument):
         raise StorageError("the to-do list cannot be read; run `tidegate doctor`") from None
 
 
 def _check(item: object, limits: Limits) -> Todo:
     if isinstance(item, Todo):
-        return Todo(check_content(item.content, limits), State(item.state))
+        return Todo(check_content(item.content, limits), TodoState(item.state))
     if not isinstance(item, dict):
         raise InvalidArgument("todos: each must be an object with content and state", argument="todos")
     check_names(item, ("content", "state"), "todos")
     require(item, "content")
-    state = item.get("state") or State.PENDING
-    if state not in tuple(State):
-        raise InvalidArgument(f"state: must be one of {', '.join(State)}", argument="state")
-    return Todo(check_content(item["content"], limits), State(state))
+    state = item.get("state") or TodoState.PENDING
+    if state not in tuple(TodoState):
+        raise InvalidArgument(f"state: must be one of {', '.join(TodoState)}", argument="state")
+    return Todo(check_content(item["content"], limits), TodoState(state))

@@ -11,7 +11,7 @@ from tidegate.records.memory import Status
 from tidegate.records.record import Origin
 
 
-class State(StrEnum):
+class VersionState(StrEnum):
     """What has become of a version."""
 
     LIVE = "live"
@@ -30,7 +30,7 @@ class Version:
     key: str
     classification: Level
     version: int
-    state: State
+    state: VersionState
     content: str
     tags: tuple[str, ...]
     origin: Origin

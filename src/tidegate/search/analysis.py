@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.search.language import Stemmers, function_word_languages, guess, is_function_word, likely, script
-from tidegate.search.segmentation import Kind, Piece, fold, pieces
+from tidegate.search.segmentation import Piece, PieceKind, fold, pieces
 
 ANALYSIS_VERSION = 2
 """Stored with each index. An index of another version is rebuilt."""
@@ -57,7 +57,7 @@ class Word:
     text: str
     terms: tuple[str, ...]
     weight: float = 1.0
-    kind: Kind = Kind.WORD
+    kind: PieceKind = PieceKind.WORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def analyse(key: str, tags: Sequence[str], content: str) -> Columns:
     label = _LABEL.match(content)
     content_pieces = pieces(content) + (pieces(label[0]) if label else [])
     found = (pieces(key), [piece for tag in tags for piece in pieces(tag)], content_pieces)
-    words = dict.fromkeys(text for column in found for text, kind in column if kind is Kind.WORD)
+    words = dict.fromkeys(text for column in found for text, kind in column if kind is PieceKind.WORD)
     forms = _forms(words, Stemmers(guess(words, content)))
     return Columns(*(tuple(_terms(column, forms)) for column in found))
 
@@ -93,7 +93,7 @@ def analyse_query(text: str) -> Query:
     """The words that a query asks for. Every character is literal; no words, an empty query."""
     text = text[:QUERY_CHARS_MAX]
     found = list(dict.fromkeys(pieces(text)))
-    written = [text for text, kind in found if kind is Kind.WORD]
+    written = [text for text, kind in found if kind is PieceKind.WORD]
     guessed = guess(written, text)
     languages, ascii_text = likely(guessed), text.isascii()
     forms = _forms(written, Stemmers(guessed, english_too=True))
@@ -107,16 +107,16 @@ def analyse_query(text: str) -> Query:
 
 def _weight(piece: Piece, languages: frozenset[str], *, ascii_text: bool) -> float:
     text, kind = piece
-    if kind is Kind.CHARACTER:
+    if kind is PieceKind.CHARACTER:
         return _CHARACTER_WEIGHT
-    if kind is Kind.WORD and not languages.isdisjoint(function_word_languages(text, ascii_text=ascii_text)):
+    if kind is PieceKind.WORD and not languages.isdisjoint(function_word_languages(text, ascii_text=ascii_text)):
         return _FUNCTION_WEIGHT
     return 1.0
 
 
 def _terms(found: Iterable[Piece], forms: Mapping[str, list[str]]) -> list[str]:
     terms: list[str] = []
-    word, joined = Kind.WORD, Kind.JOINED
+    word, joined = PieceKind.WORD, PieceKind.JOINED
     for text, kind in found:
         if kind is word:
             terms += forms[text]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import Stemmer
 
 from tidegate.search.segmentation import fold
-from tidegate.search.stopwords import FUNCTION_WORDS
+from tidegate.search.stopwords import STOPWORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def _codes(forms: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     return {form: tuple(codes) for form, codes in languages.items()}
 
 
-_WRITTEN = _codes((code, word) for code, words in FUNCTION_WORDS.items() for word in words.split())
-_FOLDED = _codes((code, fold(word)) for code, words in FUNCTION_WORDS.items() for word in words.split())
+_WRITTEN = _codes((code, word) for code, words in STOPWORDS.items() for word in words.split())
+_FOLDED = _codes((code, fold(word)) for code, words in STOPWORDS.items() for word in words.split())
 _LETTERS = _codes((code, letter) for code, language in _LANGUAGES.items() for letter in language.letters)
 _LETTER = re.compile(f"[{''.join(_LETTERS)}]")
 

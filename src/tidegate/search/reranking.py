@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tidegate.search.analysis import Query, Word
 from tidegate.search.language import is_function_word
 from tidegate.search.ranking import Statistics, idf
-from tidegate.search.segmentation import Kind, grams, is_unspaced, skeleton
+from tidegate.search.segmentation import PieceKind, grams, is_unspaced, skeleton
 
 RERANKED_MAX = 64
 """How many of the best candidates are read and scored again."""
@@ -111,9 +111,9 @@ def _parts(query: Query, texts: Sequence[str], discounts: Sequence[float]) -> li
 
 
 def _parts_of(word: Word) -> list[str]:
-    if word.kind is Kind.GRAM:
+    if word.kind is PieceKind.GRAM:
         return [word.text]
-    if word.kind is not Kind.WORD or word.weight < 1:
+    if word.kind is not PieceKind.WORD or word.weight < 1:
         return []
     text = word.text if len(word.text) > 2 else f" {word.text} "
     return [text[start : start + 3] for start in range(len(text) - 2)]

@@ -17,7 +17,7 @@ WORD_CHARS_MAX = 64
 _ROOM_CHARS = 256  # what a short text may grow by, beside its double: in real ones no more is ever used
 
 
-class Kind(enum.Enum):
+class PieceKind(enum.Enum):
     """What sort of thing a piece is, which decides how it may match."""
 
     WORD = "word"
@@ -30,10 +30,10 @@ class Kind(enum.Enum):
     """One character of such a script, an emoji or another symbol."""
 
 
-Piece = tuple[str, Kind]
+Piece = tuple[str, PieceKind]
 """A term to be, and what sort it is."""
 
-_WORD, _JOINED, _GRAM, _CHARACTER = Kind
+_WORD, _JOINED, _GRAM, _CHARACTER = PieceKind
 
 
 def _marks() -> str:

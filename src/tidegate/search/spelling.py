@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidegate.search.analysis import Query, Word
-from tidegate.search.segmentation import Kind, is_unspaced
+from tidegate.search.segmentation import PieceKind, is_unspaced
 
 VOCABULARY_MAX = 2_000
 """How many terms of a range are looked at, in code point order."""
@@ -40,7 +40,7 @@ def unknown(query: Query, frequencies: Mapping[str, int]) -> list[Word]:
     return [
         word
         for word in query.words
-        if word.kind is Kind.WORD
+        if word.kind is PieceKind.WORD
         and len(word.text) >= _CHARS_MIN
         and not any(map(str.isdigit, word.text))
         and not is_unspaced(word.text)

@@ -3,7 +3,7 @@
 They serve twice: to tell languages apart, and to count for less in a question. Keys are ISO 639 codes.
 """
 
-FUNCTION_WORDS = {
+STOPWORDS = {
     "en": (
         "a an the and or but if of at by for with about to from in on as is am are was were be been being have"
         " has had do does did will would could should can may might must shall i me my mine you your yours he him"

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from tidegate.errors import StorageError, TidegateError
 from tidegate.server import stdio
-from tidegate.server.resources import Offers, shown
+from tidegate.server.resources import MemoryResources, shown
 from tidegate.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def build(session: Session, *, instructions: str) -> Server[Any]:
     """The server of one session, for any transport of the SDK."""
     listing = types.ListToolsResult(tools=[_definition(tool) for tool in TOOLS.values()])
     turns = anyio.CapacityLimiter(1)  # calls run one at a time, in the order in which they came
-    offers = Offers(session, turns)
+    offers = MemoryResources(session, turns)
 
     async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
         return listing
@@ -87,7 +87,7 @@ def answer(session: Session, name: str, arguments: dict[str, Any]) -> types.Call
         return _result({"error": StorageError("the store cannot answer").to_dict()}, is_error=True)
 
 
-class Connection:
+class ClientConnection:
     """One client on a wire: it carries messages between the wire and the server, and ends in good order.
 
     ending: set it to stop reading, answer what was read, and return.

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Offers:
+class MemoryResources:
     """The handlers of resources and prompts for one session. turns: as of its tool calls."""
 
     session: Session

@@ -48,7 +48,7 @@ def _serve(session: Session, instructions: str) -> None:
         sys.exit("tidegate mcp: the MCP library is not installed: pip install 'tidegate[server]'")
 
     async def run() -> None:
-        connection = protocol.Connection(protocol.build(session, instructions=instructions), wire)
+        connection = protocol.ClientConnection(protocol.build(session, instructions=instructions), wire)
         _on_signals(partial(asyncio.get_running_loop().call_soon_threadsafe, connection.ending.set))
         await connection.run(at_end=_end_soon)
 

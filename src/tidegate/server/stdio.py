@@ -24,7 +24,7 @@ _SKIP_BYTES = 64 * 1024
 _LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-class Lines(Protocol):
+class MessageLines(Protocol):
     """A file, as far as it is read here."""
 
     def readline(self, limit: int, /) -> bytes: ...
@@ -62,7 +62,7 @@ def claim() -> Wire:
     return wire
 
 
-def read(incoming: Lines, *, bytes_max: int = LINE_BYTES_MAX) -> Iterator[dict[str, Any] | Fault]:
+def read(incoming: MessageLines, *, bytes_max: int = LINE_BYTES_MAX) -> Iterator[dict[str, Any] | Fault]:
     """Messages and faults, line by line, until the end of the file. Blocks."""
     while line := incoming.readline(bytes_max + 1):
         if len(line) > bytes_max and not line.endswith(b"\n"):
@@ -112,6 +112,6 @@ def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _skip_line(incoming: Lines) -> None:
+def _skip_line(incoming: MessageLines) -> None:
     while (rest := incoming.readline(_SKIP_BYTES)) and not rest.endswith(b"\n"):
         continue

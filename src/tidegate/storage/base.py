@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tidegate.audit.chain import Action, Entry, Event, Place
+from tidegate.audit.chain import Action, AuditEvent, Entry, Place
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.records.record import Draft, Kind, Record
+from tidegate.records.record import Draft, Record, RecordKind
 from tidegate.search.analysis import Columns
 from tidegate.search.ranking import UNCOUNTED, Match, Statistics
 from tidegate.storage.control import ControlStore
@@ -33,7 +33,7 @@ class Candidate:
     match: Match = UNCOUNTED
 
 
-class Reading(ABC):
+class CompartmentReader(ABC):
     """One compartment, open for reading. Rows whose label is not the compartment's own do not exist here (P17)."""
 
     agent: str
@@ -51,15 +51,15 @@ class Reading(ABC):
         """One moment in time for all the reads inside."""
 
     @abstractmethod
-    def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
+    def read(self, kind: RecordKind, key: str, *, chars_max: int | None = None) -> Record | None:
         """The newest version under a key, live or deleted; its content cut to `chars_max` code points, if given."""
 
     @abstractmethod
-    def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
+    def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         """Those of the keys under which a live record stands: what shadowing asks."""
 
     @abstractmethod
-    def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
+    def page(self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
         """Live records with keys after `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
 
         tag: only those that carry exactly this tag.
@@ -104,7 +104,7 @@ class Reading(ABC):
         """The head of the audit chain."""
 
 
-class Compartment(Reading):
+class Compartment(CompartmentReader):
     """One compartment, open for writing."""
 
     @abstractmethod
@@ -119,15 +119,15 @@ class Compartment(Reading):
         """Store a new version and make it the live one; index it under `columns` (memories only)."""
 
     @abstractmethod
-    def touch(self, kind: Kind, key: str, updated_at: datetime) -> None:
+    def touch(self, kind: RecordKind, key: str, updated_at: datetime) -> None:
         """Note that the live record was saved again as it was."""
 
     @abstractmethod
-    def bury(self, kind: Kind, key: str, deleted_at: datetime) -> None:
+    def soft_delete(self, kind: RecordKind, key: str, deleted_at: datetime) -> None:
         """Hide the live record: it leaves the index, and stays for the audit."""
 
     @abstractmethod
-    def append(self, event: Event) -> None:
+    def append(self, event: AuditEvent) -> None:
         """Enter an event as the next of the audit chain."""
 
 
@@ -135,19 +135,19 @@ class Compartment(Reading):
 class VersionId:
     """Which version of which record, within a compartment."""
 
-    kind: Kind
+    kind: RecordKind
     key: str
     version: int
 
 
-class Archive(Compartment):
+class OwnerCompartment(Compartment):
     """One compartment as its owner's acts and its upkeep need it: every version, removal, the index anew.
 
     Never part of a view: no verb, and so no model, can reach it.
     """
 
     @abstractmethod
-    def versions(self, kind: Kind, key: str) -> list[Record]:
+    def versions(self, kind: RecordKind, key: str) -> list[Record]:
         """Every version kept under a key, newest first."""
 
     @abstractmethod
@@ -155,7 +155,7 @@ class Archive(Compartment):
         """Every version of every record of every kind, and whether it is the newest under its key, in no order."""
 
     @abstractmethod
-    def dead(self, before: datetime) -> list[VersionId]:
+    def purgeable(self, before: datetime) -> list[VersionId]:
         """Versions that were deleted, or superseded, at or before a time. They never live again.
 
         A version counts as superseded when the one after it was last saved.
@@ -166,11 +166,11 @@ class Archive(Compartment):
         """Really remove a dead version, and return it; None when there is no such dead version."""
 
     @abstractmethod
-    def adopt_entry(self, entry: Entry) -> None:
+    def import_entry(self, entry: Entry) -> None:
         """Take in an entry of a backup as it is: its place and its hash are those that it had."""
 
     @abstractmethod
-    def adopt_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
+    def import_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
         """Take in a version of a backup as it is, live, deleted or superseded. newest: it is the one under its key.
 
         columns: to index it under; of live memories only.
@@ -182,7 +182,7 @@ class Archive(Compartment):
 
     @abstractmethod
     def clear_index(self) -> None:
-        """Start the index anew, empty, for the present text analysis. It is not whole until `settle_index`."""
+        """Start the index anew, empty, for the present text analysis. It is not whole until `mark_index_complete`."""
 
     @abstractmethod
     def index_started(self) -> bool:
@@ -197,7 +197,7 @@ class Archive(Compartment):
         """Put a live memory into the index, unless it changed meanwhile or is already there."""
 
     @abstractmethod
-    def settle_index(self) -> None:
+    def mark_index_complete(self) -> None:
         """Declare the index whole."""
 
 
@@ -219,7 +219,7 @@ class BudgetSpentError(Exception):
 class View:
     """The compartments of one agent that can flow to one taint. visible: the session's own first, then downward."""
 
-    visible: tuple[Reading, ...]
+    visible: tuple[CompartmentReader, ...]
 
     def snapshot(self) -> AbstractContextManager[object]:
         """One moment in time in each compartment for all the reads inside."""
@@ -292,7 +292,7 @@ class StorageProvider(Views):
         """
 
     @abstractmethod
-    def archive(self, agent: str, level: Level) -> AbstractContextManager[Archive]:
+    def owner_compartment(self, agent: str, level: Level) -> AbstractContextManager[OwnerCompartment]:
         """One compartment of an agent that has compartments, for its owner's acts and its upkeep."""
 
     def freeing(self) -> AbstractContextManager[None]:

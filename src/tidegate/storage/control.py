@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from tidegate.policy.levels import Level
-from tidegate.policy.session_state import Standing
+from tidegate.policy.session_state import SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class SessionRow:
     """How often its agent had been erased when it was opened. Once there was another time, it has ended."""
 
     @property
-    def standing(self) -> Standing:
+    def state(self) -> SessionState:
         """What the policy decides by."""
-        return Standing(self.taint, self.ceiling, self.ended)
+        return SessionState(self.taint, self.ceiling, self.ended)
 
 
-def standing_of(row: SessionRow | None) -> Standing | None:
+def state_of(row: SessionRow | None) -> SessionState | None:
     """What the policy decides by; None when there is no such session."""
-    return None if row is None else row.standing
+    return None if row is None else row.state
 
 
 class ControlStore(ABC):

@@ -15,17 +15,25 @@ from tidegate.audit.chain import Entry, Place
 from tidegate.audit.verify import verify
 from tidegate.core.witness import spare_name
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
-from tidegate.owner.context import Door
+from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
 from tidegate.records.jsonl import to_line
 from tidegate.records.limits import Limits
-from tidegate.records.record import Kind, Record
+from tidegate.records.record import Record, RecordKind
 from tidegate.search.analysis import analyse
-from tidegate.storage.base import Archive, Reading
+from tidegate.storage.base import CompartmentReader, OwnerCompartment
 from tidegate.storage.control import SessionRow
 from tidegate.transfer import backup_format as backup
-from tidegate.transfer.backup_format import DamagedBackupError, Part, Reader, Seal, Session, Summary, Version
-from tidegate.transfer.restorable import OWN, Bounds, bounds_of
+from tidegate.transfer.backup_format import (
+    BackedUpSession,
+    BackedUpVersion,
+    BackupSummary,
+    DamagedBackupError,
+    Part,
+    Reader,
+    Seal,
+)
+from tidegate.transfer.restorable import OWN, RestoreBounds, bounds_of
 
 _PACK_LEVEL = 6
 
@@ -43,7 +51,7 @@ class BackedUp:
 class Backup:
     """Backup and restore of one agent. For the owner, never for the model."""
 
-    def __init__(self, door: Door, limits: Limits, progress: Callable[[str, int], object]) -> None:
+    def __init__(self, door: OwnerContext, limits: Limits, progress: Callable[[str, int], object]) -> None:
         self._door = door
         self._limits = limits
         self._provider = door.provider
@@ -71,7 +79,7 @@ class Backup:
 
         The sessions come last: so a restore that was cut off can be seen to be, and given again goes on.
         """
-        sessions: list[Session] = []
+        sessions: list[BackedUpSession] = []
         summary = self._inspect(path, self._bounds(path), sessions.append)
         if summary.agent != self._agent:
             raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
@@ -91,27 +99,27 @@ class Backup:
 
     def _write_sessions(self, write: _Writer, counts: dict[str, int]) -> None:
         for row in self._provider.control.sessions(self._agent):
-            session = Session(row.id, row.name or "", row.taint, row.ceiling, row.parent, row.ended)
+            session = BackedUpSession(row.id, row.name or "", row.taint, row.ceiling, row.parent, row.ended)
             write(backup.session_line(session))
             counts["sessions"] += 1
 
     @contextmanager
-    def _moment(self) -> Iterator[list[Archive]]:
+    def _moment(self) -> Iterator[list[OwnerCompartment]]:
         """Every compartment, as of one moment in each."""
         with ExitStack() as moment:
-            archives = [moment.enter_context(self._provider.archive(self._agent, level)) for level in Level]
-            for archive in archives:
-                moment.enter_context(archive.snapshot())
-                archive.last_entry()  # a snapshot begins with the first reading in it
+            archives = [moment.enter_context(self._provider.owner_compartment(self._agent, level)) for level in Level]
+            for owner_compartment in archives:
+                moment.enter_context(owner_compartment.snapshot())
+                owner_compartment.last_entry()  # a snapshot begins with the first reading in it
             yield archives
 
-    def _write_levels(self, write: _Writer, archives: Sequence[Archive], counts: dict[str, int]) -> None:
-        for archive in archives:
-            write(backup.level_line(archive.place))
-            for entry in archive.entries():
+    def _write_levels(self, write: _Writer, archives: Sequence[OwnerCompartment], counts: dict[str, int]) -> None:
+        for owner_compartment in archives:
+            write(backup.level_line(owner_compartment.place))
+            for entry in owner_compartment.entries():
                 write(backup.entry_line(entry))
                 counts["entries"] += 1
-            for version in _versions(archive):
+            for version in _versions(owner_compartment):
                 write(backup.version_line(version.record, newest=version.newest))
                 counts["versions"] += 1
                 self._progress("written", counts["versions"])
@@ -124,10 +132,10 @@ class Backup:
         if read != counts:
             raise StorageError("the backup does not hold what was written; none was made")
 
-    def _inspect(self, path: Path, bounds: Bounds, meet: Callable[[Session], object]) -> Summary:
+    def _inspect(self, path: Path, bounds: RestoreBounds, meet: Callable[[BackedUpSession], object]) -> BackupSummary:
         """What a backup holds, once all of it is checked. meet: each of its sessions. Raises: InvalidArgument."""
         reader = self._reader(path, bounds)
-        parts = _Parts(_checked(reader), meet, self._progress)
+        parts = _LevelParts(_checked(reader), meet, self._progress)
         for level in parts.levels():
             place = Place(reader.summary.agent, level, reader.summary.ids.get(level, ""))
             verdict = verify(_Section(place, parts), self._provider.audit_secret, (), sealed=True)
@@ -141,13 +149,13 @@ class Backup:
         with gzip.GzipFile("", "wb", _PACK_LEVEL, file, mtime=0) as packed:
             yield _Writer(packed, self._provider.audit_secret)
 
-    def _bounds(self, path: Path) -> Bounds:
+    def _bounds(self, path: Path) -> RestoreBounds:
         return bounds_of(self._limits, files.size(path))
 
-    def _reader(self, path: Path, bounds: Bounds) -> Reader:
+    def _reader(self, path: Path, bounds: RestoreBounds) -> Reader:
         return Reader(_unpacked(path, bounds.line_bytes_max), self._provider.audit_secret, bounds)
 
-    def _is_missing(self, session: Session) -> bool:
+    def _is_missing(self, session: BackedUpSession) -> bool:
         """Whether a session must still be restored. Raises: InvalidArgument when its id is another agent's (P6)."""
         present = self._provider.control.read(session.id)
         if present is None:
@@ -157,7 +165,7 @@ class Backup:
         # It outlived the files: it stays as it is, unless it would stand lower than it stood.
         return not present.ended and (session.ended or not session.taint.can_flow_to(present.taint))
 
-    def _restore_sessions(self, sessions: Sequence[Session]) -> None:
+    def _restore_sessions(self, sessions: Sequence[BackedUpSession]) -> None:
         """P7, P10: as ended ones. What their clients have read since the backup was made, nobody knows any more."""
         if not sessions:
             return
@@ -189,39 +197,39 @@ class Backup:
         """Alone with all four compartments, so that nobody's save is lost with them."""
         with ExitStack() as together:
             for level in Level:
-                archive = together.enter_context(self._provider.archive(self._agent, level))
-                together.enter_context(archive.transaction())
-                if archive.last_entry() is not None:
+                owner_compartment = together.enter_context(self._provider.owner_compartment(self._agent, level))
+                together.enter_context(owner_compartment.transaction())
+                if owner_compartment.last_entry() is not None:
                     return
             self._provider.discard(self._agent)
 
     def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
         with ExitStack() as together:
-            targets: dict[Level, Archive] = {}
+            targets: dict[Level, OwnerCompartment] = {}
             for level in Level:
-                archive = together.enter_context(self._provider.archive(self._agent, level))
-                together.enter_context(archive.transaction(durable=True))
-                if not _is_restored(archive, heads[level]):
-                    targets[level] = archive
+                owner_compartment = together.enter_context(self._provider.owner_compartment(self._agent, level))
+                together.enter_context(owner_compartment.transaction(durable=True))
+                if not _is_restored(owner_compartment, heads[level]):
+                    targets[level] = owner_compartment
             self._fill(path, targets, heads)
 
-    def _fill(self, path: Path, targets: Mapping[Level, Archive], heads: Mapping[Level, Entry | None]) -> None:
+    def _fill(self, path: Path, targets: Mapping[Level, OwnerCompartment], heads: Mapping[Level, Entry | None]) -> None:
         reader, target = self._reader(path, self._bounds(path)), None
         for number, part in enumerate(_checked(reader), 1):
             if isinstance(part, Level):
                 target = targets.get(part)
-            elif target is not None and not isinstance(part, Session):
+            elif target is not None and not isinstance(part, BackedUpSession):
                 _adopt(target, part)
             self._progress("restored", number)
         if reader.summary.heads != heads:
             raise InvalidArgument("file: changed while it was read; nothing was restored", argument="file")
 
 
-class _Parts:
+class _LevelParts:
     """The parts of a backup, one after the other, level by level."""
 
     def __init__(
-        self, parts: Iterator[Part], meet: Callable[[Session], object], progress: Callable[[str, int], object]
+        self, parts: Iterator[Part], meet: Callable[[BackedUpSession], object], progress: Callable[[str, int], object]
     ) -> None:
         self._parts = parts
         self._meet = meet
@@ -233,7 +241,7 @@ class _Parts:
         """Each level, before what is in it. What was not read of the level before is passed over."""
         while self._next is not None:
             part, self._next = self._next, self._take()
-            if isinstance(part, Session):
+            if isinstance(part, BackedUpSession):
                 self._meet(part)
             if isinstance(part, Level):
                 yield part
@@ -246,7 +254,7 @@ class _Parts:
 
     def versions(self) -> Iterator[tuple[Record, bool]]:
         """The versions that come next."""
-        while isinstance(self._next, Version):
+        while isinstance(self._next, BackedUpVersion):
             part, self._next = self._next, self._take()
             yield part.record, part.newest
 
@@ -259,7 +267,7 @@ class _Parts:
 class _Section:
     """One level of a backup, as `verify` reads it: the entries once, then the versions once."""
 
-    def __init__(self, place: Place, parts: _Parts) -> None:
+    def __init__(self, place: Place, parts: _LevelParts) -> None:
         self.place = place
         self._parts = parts
 
@@ -273,7 +281,7 @@ class _Section:
         return self._parts.versions()
 
 
-def _is_restored(compartment: Reading, head: Entry | None) -> bool:
+def _is_restored(compartment: CompartmentReader, head: Entry | None) -> bool:
     """Whether a compartment holds its part of the backup: nothing, or an earlier attempt was cut off after it.
 
     Raises: Refused when it holds anything else.
@@ -288,23 +296,23 @@ def _not_empty() -> Refused:
     return Refused("agent: is not empty, and a backup is restored only into one that is", rule="P10")
 
 
-def _adopt(archive: Archive, part: Entry | Version) -> None:
+def _adopt(owner_compartment: OwnerCompartment, part: Entry | BackedUpVersion) -> None:
     """The chain and the versions as they were; the index anew, from the text (P11)."""
     if isinstance(part, Entry):
-        archive.adopt_entry(part)
+        owner_compartment.import_entry(part)
         return
     record = part.record
-    indexed = part.newest and record.live and record.kind is Kind.MEMORY
+    indexed = part.newest and record.live and record.kind is RecordKind.MEMORY
     columns = analyse(record.key, record.tags, record.content) if indexed else None
-    archive.adopt_version(record, columns, newest=part.newest)
+    owner_compartment.import_version(record, columns, newest=part.newest)
 
 
-def _versions(archive: Archive) -> Iterator[Version]:
+def _versions(owner_compartment: OwnerCompartment) -> Iterator[BackedUpVersion]:
     """Every version, by kind, key and number."""
-    for kind, key in sorted({(record.kind, record.key) for record, _ in archive.every_version()}):
-        newest = archive.read(kind, key, chars_max=0)
-        for record in reversed(archive.versions(kind, key)):
-            yield Version(record, newest is not None and record.version == newest.version)
+    for kind, key in sorted({(record.kind, record.key) for record, _ in owner_compartment.every_version()}):
+        newest = owner_compartment.read(kind, key, chars_max=0)
+        for record in reversed(owner_compartment.versions(kind, key)):
+            yield BackedUpVersion(record, newest is not None and record.version == newest.version)
 
 
 class _Writer:

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tidegate.audit.chain import OWNER, Action, Entry, Event, Place
+from tidegate.audit.chain import OWNER, Action, AuditEvent, Entry, Place
 from tidegate.errors import InvalidArgument, LimitExceeded
 from tidegate.policy.levels import Level
 from tidegate.records.fields import Fields, unfit
 from tidegate.records.jsonl import NotJsonError, read_flat
 from tidegate.records.limits import Limits
-from tidegate.records.record import Kind, Origin, Record
+from tidegate.records.record import Origin, Record, RecordKind
 from tidegate.records.timestamps import write_time
 from tidegate.records.validation import check_agent
-from tidegate.transfer.restorable import Bounds, check_name, check_parents, check_record
+from tidegate.transfer.restorable import RestoreBounds, check_name, check_parents, check_record
 
 FORMAT = "tidegate-backup"
 VERSION = 2
@@ -39,7 +39,7 @@ class DamagedBackupError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BackedUpSession:
     """A named session, as the control store holds it."""
 
     id: str
@@ -51,19 +51,19 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class BackedUpVersion:
     """A version of a record. newest: it is the one under its key; the others were superseded."""
 
     record: Record
     newest: bool
 
 
-Part = Session | Level | Entry | Version
+Part = BackedUpSession | Level | Entry | BackedUpVersion
 """A level stands before its entries and, after them, its versions."""
 
 
 @dataclass(slots=True)
-class Summary:
+class BackupSummary:
     """What a backup holds. heads: the last entry of each level's chain. ids: of the compartments that they are
     bound to; none in a backup of the first version."""
 
@@ -82,8 +82,8 @@ def heading(agent: str, at: datetime) -> dict[str, Any]:
     return {"format": FORMAT, "version": VERSION, "agent": agent, "created_at": write_time(at)}
 
 
-def session_line(session: Session) -> dict[str, Any]:
-    fields = {name: getattr(session, name) for name in Session.__slots__}
+def session_line(session: BackedUpSession) -> dict[str, Any]:
+    fields = {name: getattr(session, name) for name in BackedUpSession.__slots__}
     return {"session": {**fields, "taint": session.taint.name, "ceiling": session.ceiling.name}}
 
 
@@ -92,7 +92,7 @@ def level_line(place: Place) -> dict[str, Any]:
 
 
 def entry_line(entry: Entry) -> dict[str, Any]:
-    event = {name: getattr(entry.event, name) for name in Event.__slots__}
+    event = {name: getattr(entry.event, name) for name in AuditEvent.__slots__}
     fields = {"sequence": entry.sequence, **event, "at": write_time(entry.event.at)}
     return {"entry": {**fields, "previous": entry.previous, "hash": entry.hash}}
 
@@ -140,8 +140,8 @@ class Reader:
     `verify` to say, since whoever changes the file can make a digest without a key anew. Raises: DamagedBackupError.
     """
 
-    def __init__(self, lines: Iterable[bytes], secret: bytes | None, bounds: Bounds) -> None:
-        self.summary = Summary()
+    def __init__(self, lines: Iterable[bytes], secret: bytes | None, bounds: RestoreBounds) -> None:
+        self.summary = BackupSummary()
         self._bounds = bounds
         self._parents: dict[str, str | None] = {}
         self._names: set[str] = set()
@@ -149,7 +149,7 @@ class Reader:
         self._seal = Seal(secret)
         self._version: object = None
         self._level: Level | None = None
-        self._last: Version | None = None
+        self._last: BackedUpVersion | None = None
 
     def __iter__(self) -> Iterator[Part]:
         ended = False
@@ -191,7 +191,7 @@ class Reader:
         value.time("created_at")
         self.summary.agent = check_agent(value.value("agent"))
 
-    def _session(self, fields: Fields) -> Session:
+    def _session(self, fields: Fields) -> BackedUpSession:
         session = _session(fields, self._bounds.limits)
         if self.summary.sessions >= self._bounds.sessions_max:
             raise DamagedBackupError("it holds more sessions than a file of its size can")
@@ -228,9 +228,9 @@ class Reader:
         self.summary.entries += 1
         return entry
 
-    def _kept(self, value: Fields, level: Level) -> Version:
+    def _kept(self, value: Fields, level: Level) -> BackedUpVersion:
         record = _record(value.within("record"), self.summary.agent, level, self._bounds.number_max)
-        version = Version(record, value.flag("newest"))
+        version = BackedUpVersion(record, value.flag("newest"))
         check_record(record, self._bounds)
         if self._last is not None and not _follows(version, self._last):
             raise DamagedBackupError(f"the records of {level} are not in order")
@@ -247,7 +247,7 @@ class Reader:
             raise DamagedBackupError("it was changed, or made under another audit key")
 
 
-def _follows(version: Version, last: Version) -> bool:
+def _follows(version: BackedUpVersion, last: BackedUpVersion) -> bool:
     """By kind, key and number, each once; nothing under a key comes after the newest."""
     (key, number), (last_key, last_number) = (
         ((str(each.record.kind), each.record.key), each.record.version) for each in (version, last)
@@ -255,11 +255,11 @@ def _follows(version: Version, last: Version) -> bool:
     return key > last_key or (key == last_key and number > last_number and not last.newest)
 
 
-def _session(fields: Fields, limits: Limits) -> Session:
+def _session(fields: Fields, limits: Limits) -> BackedUpSession:
     parent, taint, ceiling = fields.value("parent"), fields.level("taint"), fields.level("ceiling")
     if not taint.can_flow_to(ceiling):
         raise unfit("ceiling", "is below the taint")
-    return Session(
+    return BackedUpSession(
         id=check_name(fields.text("id"), Limits(), "id"),
         name=check_name(fields.text("name"), limits, "name"),
         taint=taint,
@@ -271,7 +271,7 @@ def _session(fields: Fields, limits: Limits) -> Session:
 
 def _entry(fields: Fields, number_max: int) -> Entry:
     session, detail = fields.text("session"), fields.text("detail")
-    event = Event(
+    event = AuditEvent(
         at=fields.time("at"),
         session=check_name(session, Limits(), "session") if session != OWNER else OWNER,
         action=Action(fields.word("action", _ACTIONS)),
@@ -284,7 +284,7 @@ def _entry(fields: Fields, number_max: int) -> Entry:
 
 def _record(fields: Fields, agent: str, level: Level, number_max: int) -> Record:
     return Record(
-        kind=Kind(fields.word("kind", tuple(Kind))),
+        kind=RecordKind(fields.word("kind", tuple(RecordKind))),
         key=fields.text("key"),
         content=fields.text("content"),
         tags=fields.texts("tags"),

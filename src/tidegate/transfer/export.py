@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tidegate.files import TextLine
 from tidegate.policy.levels import Level
 from tidegate.records.jsonl import NotJsonError, read_object
 from tidegate.records.record import Record
 from tidegate.records.timestamps import write_time
-from tidegate.transfer.importers.raw_memory import Found, Unread, label_of
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, label_of
 
 FORMAT = "tidegate-export"
 VERSION = 1
 _FIELDS = frozenset({"key", "content", "tags", "classification", "origin", "version", "created_at", "updated_at"})
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a text file. text is None where it could not be read as text, and `reason` says why."""
-
-    number: int
-    text: str | None
-    reason: str = ""
-
-    @property
-    def place(self) -> str:
-        return f"line {self.number}"
 
 
 def heading(agent: str, level: Level, memories: int, at: datetime) -> dict[str, Any]:
@@ -57,7 +44,7 @@ def exported(record: Record) -> dict[str, Any]:
     }
 
 
-def read_export(lines: Iterable[Line]) -> Iterator[Found | Unread]:
+def read_export(lines: Iterable[TextLine]) -> Iterator[RawMemory | Rejected]:
     """The memories of one export, or of several one after the other, or of lines that somebody wrote by hand.
 
     A line without a label has that of the heading above it; without a heading it has none.
@@ -65,31 +52,31 @@ def read_export(lines: Iterable[Line]) -> Iterator[Found | Unread]:
     label: object = None
     for line in lines:
         record = parsed(line)
-        if isinstance(record, Unread):
+        if isinstance(record, Rejected):
             yield record
         elif record.get("format") == FORMAT:
             label = label_of(record, "level")
             if record.get("version") != VERSION:
-                yield Unread(line.place, "the export is of a newer version of Tidegate")
+                yield Rejected(line.place, "the export is of a newer version of Tidegate")
         else:
             yield _memory(line.place, record, label)
 
 
-def parsed(line: Line) -> dict[str, Any] | Unread:
+def parsed(line: TextLine) -> dict[str, Any] | Rejected:
     """The object that a line holds."""
     if line.text is None:
-        return Unread(line.place, line.reason)
+        return Rejected(line.place, line.reason)
     try:
         return read_object(line.text)
     except NotJsonError as error:
-        return Unread(line.place, str(error).replace("(line 1, ", "("))
+        return Rejected(line.place, str(error).replace("(line 1, ", "("))
 
 
-def _memory(place: str, record: Mapping[str, Any], label: object) -> Found | Unread:
+def _memory(place: str, record: Mapping[str, Any], label: object) -> RawMemory | Rejected:
     unknown = sorted(record.keys() - _FIELDS)
     if unknown:  # it may say something that would have to be heeded, such as a level under another name
-        return Unread(place, f"{_shown(unknown[0])} is not a field of an export")
-    return Found(
+        return Rejected(place, f"{_shown(unknown[0])} is not a field of an export")
+    return RawMemory(
         place=place,
         key=record.get("key"),
         content=record.get("content"),

@@ -13,19 +13,19 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from tidegate.audit.chain import Action, nonce_of
-from tidegate.core.expiry import Fading
+from tidegate.core.expiry import ExpiringReader
 from tidegate.core.variants import event_of
 from tidegate.errors import InvalidArgument, Refused, TidegateError
-from tidegate.owner.context import Door
+from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.limits import Limits
-from tidegate.records.record import Draft, Kind, Origin, Record
+from tidegate.records.record import Draft, Origin, Record, RecordKind
 from tidegate.records.timestamps import NotATimeError, read_time
 from tidegate.records.validation import check_content, check_key, check_tags
 from tidegate.search.analysis import analyse
-from tidegate.storage.base import Compartment, Reading
-from tidegate.transfer.importers.raw_memory import Found, Source, Unread
-from tidegate.transfer.importers.registry import Opened
+from tidegate.storage.base import Compartment, CompartmentReader
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
+from tidegate.transfer.importers.registry import OpenedSource
 
 _LABEL_SHIFT = 48  # a level above, the place in the file below: of two lines for one key the greater number stands
 _LEFT_OUT = "left out"  # by `exact`: counted, and told of in one line
@@ -74,7 +74,7 @@ class Imported:
     updates: tuple[str, ...] = ()
 
 
-class _Fate(StrEnum):
+class ImportOutcome(StrEnum):
     """What becomes of a memory that was not refused. The words are what the owner is told; "" is told by the count."""
 
     CREATE = "created"
@@ -86,11 +86,11 @@ class _Fate(StrEnum):
 
     @property
     def is_skip(self) -> bool:
-        return self not in (_Fate.CREATE, _Fate.UPDATE, _Fate.UNCHANGED)
+        return self not in (ImportOutcome.CREATE, ImportOutcome.UPDATE, ImportOutcome.UNCHANGED)
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class _Candidate:
     """A memory that may be taken in."""
 
     place: str
@@ -106,7 +106,7 @@ class _Memory:
 class _Survey:
     """What the first reading found. standing: for each key, which of its lines is taken."""
 
-    standing: dict[str, int] = field(default_factory=dict)
+    state: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     refused: int = 0
     skipped: int = 0
@@ -114,14 +114,14 @@ class _Survey:
     fingerprint: bytes = b""
 
 
-class Intake:
+class Import:
     """One import into one compartment."""
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenedSource,
         level: Level,
-        door: Door,
+        door: OwnerContext,
         limits: Limits,
         rules: Rules,
         *,
@@ -138,7 +138,7 @@ class Intake:
         self._notice = notice
         self._progress = progress
         self._written_at = _written_at(opened, self._act.at)
-        self._would: dict[_Fate, list[str]] = {_Fate.CREATE: [], _Fate.UPDATE: []}
+        self._would: dict[ImportOutcome, list[str]] = {ImportOutcome.CREATE: [], ImportOutcome.UPDATE: []}
 
     def run(self) -> Imported:
         """Survey, then write; a dry run only says what it would do. Raises: InvalidArgument, Refused, StorageError."""
@@ -159,14 +159,14 @@ class Intake:
         return Imported(
             source=self._opened.source,
             level=self._level,
-            created=fates[_Fate.CREATE],
-            updated=fates[_Fate.UPDATE],
-            unchanged=fates[_Fate.UNCHANGED],
+            created=fates[ImportOutcome.CREATE],
+            updated=fates[ImportOutcome.UPDATE],
+            unchanged=fates[ImportOutcome.UNCHANGED],
             skipped=survey.skipped + sum(count for fate, count in fates.items() if fate.is_skip),
             refused=survey.refused,
             dry_run=self._rules.dry_run,
-            creates=tuple(self._would[_Fate.CREATE]),
-            updates=tuple(self._would[_Fate.UPDATE]),
+            creates=tuple(self._would[ImportOutcome.CREATE]),
+            updates=tuple(self._would[ImportOutcome.UPDATE]),
         )
 
     def _survey(self) -> _Survey:
@@ -182,26 +182,26 @@ class Intake:
 
         for memory in self._memories(hear, self._notice):
             weight = memory.label << _LABEL_SHIFT | survey.rows
-            survey.standing[memory.key] = max(survey.standing.get(memory.key, 0), weight)
+            survey.state[memory.key] = max(survey.state.get(memory.key, 0), weight)
             survey.rows += 1
             print_.update(repr(memory).encode())
             self._progress("checked", survey.rows)
         survey.fingerprint = print_.digest()
         return survey
 
-    def _settle(self, survey: _Survey, before: Reading, own: Compartment | None) -> dict[_Fate, int]:
+    def _settle(self, survey: _Survey, before: CompartmentReader, own: Compartment | None) -> dict[ImportOutcome, int]:
         """The second reading: how many memories met which fate. own: where to write, if anything is to be written."""
-        fates, print_ = dict.fromkeys(_Fate, 0), hashlib.sha256()
-        before = Fading(before, self._door.expiry, self._act.at)
+        fates, print_ = dict.fromkeys(ImportOutcome, 0), hashlib.sha256()
+        before = ExpiringReader(before, self._door.expiry, self._act.at)
         for place, memory in enumerate(self._memories(_unheard, _unheard)):
             print_.update(repr(memory).encode())
-            stands = survey.standing.get(memory.key) == memory.label << _LABEL_SHIFT | place
-            present = before.read(Kind.MEMORY, memory.key) if stands else None
-            fate = self._fate(memory, present) if stands else _Fate.OUTDONE
+            stands = survey.state.get(memory.key) == memory.label << _LABEL_SHIFT | place
+            present = before.read(RecordKind.MEMORY, memory.key) if stands else None
+            fate = self._fate(memory, present) if stands else ImportOutcome.OUTDONE
             fates[fate] += 1
             if fate.is_skip:
                 self._notice(Notice(memory.place, str(fate), refused=False))
-            elif own is not None and fate is not _Fate.UNCHANGED:
+            elif own is not None and fate is not ImportOutcome.UNCHANGED:
                 self._write(own, memory, present, fate)
             elif self._rules.dry_run and fate in self._would:
                 self._would[fate].append(memory.key)
@@ -210,22 +210,22 @@ class Intake:
             raise InvalidArgument("file: changed while it was read; nothing was imported", argument="file")
         return fates
 
-    def _fate(self, memory: _Memory, present: Record | None) -> _Fate:
+    def _fate(self, memory: _Candidate, present: Record | None) -> ImportOutcome:
         if present is None:
-            return _Fate.CREATE
+            return ImportOutcome.CREATE
         if not present.live:  # P8: nothing deleted comes back unless the owner says so
-            return _Fate.CREATE if self._rules.restore_deleted else _Fate.DELETED_HERE
+            return ImportOutcome.CREATE if self._rules.restore_deleted else ImportOutcome.DELETED_HERE
         if (present.content, present.tags) == (memory.content, memory.tags):
-            return _Fate.UNCHANGED
+            return ImportOutcome.UNCHANGED
         later_here = present.updated_at > memory.updated_at
-        return _Fate.NEWER_HERE if later_here and not self._rules.overwrite else _Fate.UPDATE
+        return ImportOutcome.NEWER_HERE if later_here and not self._rules.overwrite else ImportOutcome.UPDATE
 
-    def _write(self, own: Compartment, memory: _Memory, present: Record | None, fate: _Fate) -> None:
+    def _write(self, own: Compartment, memory: _Candidate, present: Record | None, fate: ImportOutcome) -> None:
         """P10: at the compartment's own level, marked as imported; the change and its entry together (P9)."""
         live = present if present is not None and present.live else None
         least = max(present.updated_at, present.deleted_at or present.updated_at) if present else memory.updated_at
         draft = Draft(
-            kind=Kind.MEMORY,
+            kind=RecordKind.MEMORY,
             key=memory.key,
             content=memory.content,
             tags=memory.tags,
@@ -238,10 +238,10 @@ class Intake:
         own.put(draft, analyse(draft.key, draft.tags, draft.content))
         own.append(event_of(own.place, self._act, Action.IMPORT, draft, fate))
 
-    def _memories(self, hear: Callable[[Notice], object], remark: Callable[[Notice], object]) -> Iterator[_Memory]:
+    def _memories(self, hear: Callable[[Notice], object], remark: Callable[[Notice], object]) -> Iterator[_Candidate]:
         """What may be taken in. hear: told of each that may not. remark: told of what was set right in one that may."""
         for found in self._opened.read():
-            if isinstance(found, Unread):
+            if isinstance(found, Rejected):
                 hear(Notice(found.place, found.reason, found.refused))
                 continue
             try:
@@ -256,13 +256,13 @@ class Intake:
                 continue
             yield memory
 
-    def _checked(self, found: Found, label: Level, remark: Callable[[Notice], object]) -> _Memory:
+    def _checked(self, found: RawMemory, label: Level, remark: Callable[[Notice], object]) -> _Candidate:
         key, content = check_key(found.key, self._limits), check_content(found.content, self._limits)
         tags = check_tags(found.tags, self._limits)
         updated_at, created_at = self._times(found, remark)
-        return _Memory(found.place, key, content, tags, label, created_at, updated_at)
+        return _Candidate(found.place, key, content, tags, label, created_at, updated_at)
 
-    def _times(self, found: Found, remark: Callable[[Notice], object]) -> tuple[datetime, datetime]:
+    def _times(self, found: RawMemory, remark: Callable[[Notice], object]) -> tuple[datetime, datetime]:
         """When it was last saved and when first: by the source, else when the source was written; never to come."""
         created_at, updated_at = _time("created_at", found.created_at), _time("updated_at", found.updated_at)
         if any(time is not None and time > self._act.at for time in (created_at, updated_at)):
@@ -296,7 +296,7 @@ def _time(name: str, value: object) -> datetime | None:
         raise InvalidArgument(f"{name}: {error}", argument=name) from None
 
 
-def _written_at(opened: Opened, now: datetime) -> datetime:
+def _written_at(opened: OpenedSource, now: datetime) -> datetime:
     if opened.modified_at is None:
         return now
     return min(datetime.fromtimestamp(opened.modified_at, UTC), now)

@@ -24,7 +24,7 @@ from tidegate.policy.rules import CHILD_DEPTH_MAX, GENERATIONS_MAX
 from tidegate.records.fields import unfit
 from tidegate.records.limits import Limits
 from tidegate.records.message_keys import key_of, number_of, session_of
-from tidegate.records.record import Kind, Record
+from tidegate.records.record import Record, RecordKind
 from tidegate.records.todo import KEY, check_todos, read_todos
 from tidegate.records.validation import check_content, check_key, check_tags
 
@@ -36,7 +36,7 @@ _YEARS = range(2, 9999)  # in any time zone, with any day more or less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class RestoreBounds:
     """What is too long, too high or too many in a backup. incoming: it is to be restored, and comes from anywhere.
 
     number_max: of a version, an entry. place_max: of a message in its conversation, a run in its group.
@@ -59,7 +59,7 @@ class Bounds:
         return 1024 + 8 * self.limits.tags_max
 
 
-OWN = Bounds(
+OWN = RestoreBounds(
     limits=Limits(*[_ANY] * len(Limits.__slots__)),
     number_max=2**53 - 1,  # every reader of JSON holds it exactly
     place_max=10**12 - 1,  # all digits of its key
@@ -69,21 +69,21 @@ OWN = Bounds(
 """For what a store holds already: it may have been saved under other limits, and counted on after a restore."""
 
 
-def bounds_of(limits: Limits, file_bytes: int) -> Bounds:
+def bounds_of(limits: Limits, file_bytes: int) -> RestoreBounds:
     """The bounds of a backup that is to be restored. Whatever it counts to, the store can count on from there for good.
 
     Each session takes the file eight bytes or more, since its id is random: so no small file holds many (P17).
     """
-    return Bounds(
+    return RestoreBounds(
         limits=limits, number_max=2**52, place_max=2**38, sessions_max=10_000 + file_bytes // 8, incoming=True
     )
 
 
-def check_record(record: Record, bounds: Bounds) -> None:
+def check_record(record: Record, bounds: RestoreBounds) -> None:
     """Nothing, when a version is one that can have been stored. Raises: InvalidArgument, LimitExceeded."""
     limits = bounds.limits
     check_key(record.nonce, Limits(), "nonce")
-    _require("tags", record.tags == check_tags(record.tags, limits if record.kind is Kind.MEMORY else OWN.limits))
+    _require("tags", record.tags == check_tags(record.tags, limits if record.kind is RecordKind.MEMORY else OWN.limits))
     _CHECKS[record.kind](record, bounds)
 
 
@@ -106,12 +106,12 @@ def check_name(name: str, limits: Limits, argument: str) -> str:
     return name
 
 
-def _check_memory(record: Record, bounds: Bounds) -> None:
+def _check_memory(record: Record, bounds: RestoreBounds) -> None:
     check_content(record.content, bounds.limits)
     check_name(record.key, bounds.limits, "key")
 
 
-def _check_todo(record: Record, bounds: Bounds) -> None:
+def _check_todo(record: Record, bounds: RestoreBounds) -> None:
     _require("key", record.key == KEY)
     _require("tags", not record.tags)
     try:
@@ -121,13 +121,13 @@ def _check_todo(record: Record, bounds: Bounds) -> None:
     check_todos(sent, bounds.limits)
 
 
-def _check_message(record: Record, bounds: Bounds) -> None:
+def _check_message(record: Record, bounds: RestoreBounds) -> None:
     """Its content is whatever the host wrote."""
     _check_place(record, bounds)
     _require("tags", not record.tags)
 
 
-def _check_job(record: Record, bounds: Bounds) -> None:
+def _check_job(record: Record, bounds: RestoreBounds) -> None:
     check_name(record.key, bounds.limits, "key")
     _require("tags", not record.tags)
     try:
@@ -138,7 +138,7 @@ def _check_job(record: Record, bounds: Bounds) -> None:
     _check_plan(plan, bounds)
 
 
-def _check_plan(plan: Plan, bounds: Bounds) -> None:
+def _check_plan(plan: Plan, bounds: RestoreBounds) -> None:
     check_content(plan.prompt, bounds.limits, "prompt")
     _require("generation", 1 <= plan.generation <= GENERATIONS_MAX)
     _require("time_limit_seconds", 1 <= (plan.time_limit_seconds or 1) <= TIME_LIMIT_SECONDS_MAX)
@@ -148,7 +148,7 @@ def _check_plan(plan: Plan, bounds: Bounds) -> None:
         check_form(plan.schedule, plan.timezone)
 
 
-def _check_run(record: Record, bounds: Bounds) -> None:
+def _check_run(record: Record, bounds: RestoreBounds) -> None:
     _check_place(record, bounds)
     try:
         run = read_run(record)
@@ -188,7 +188,7 @@ def _check_times(run: Run) -> None:
         _require(name, at is None or at.year in _YEARS)
 
 
-def _check_place(record: Record, bounds: Bounds) -> None:
+def _check_place(record: Record, bounds: RestoreBounds) -> None:
     """A key that ends in a number. It may hold a job's name, written as escapes."""
     group, number = session_of(record.key), record.key[-12:]
     try:
@@ -205,10 +205,10 @@ def _require(name: str, condition: bool) -> None:
         raise unfit(name, "is not one that can have been stored")
 
 
-_CHECKS: dict[Kind, Callable[[Record, Bounds], None]] = {
-    Kind.MEMORY: _check_memory,
-    Kind.TODO: _check_todo,
-    Kind.MESSAGE: _check_message,
-    Kind.JOB: _check_job,
-    Kind.RUN: _check_run,
+_CHECKS: dict[RecordKind, Callable[[Record, RestoreBounds], None]] = {
+    RecordKind.MEMORY: _check_memory,
+    RecordKind.TODO: _check_todo,
+    RecordKind.MESSAGE: _check_message,
+    RecordKind.JOB: _check_job,
+    RecordKind.RUN: _check_run,
 }

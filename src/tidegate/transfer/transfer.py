@@ -8,26 +8,26 @@ from datetime import datetime
 from pathlib import Path
 
 from tidegate import files
-from tidegate.audit.chain import OWNER, Action, Event
-from tidegate.core.expiry import Fading
+from tidegate.audit.chain import OWNER, Action, AuditEvent
+from tidegate.core.expiry import ExpiringReader
 from tidegate.core.variants import WHOLE, every
 from tidegate.errors import Refused
-from tidegate.owner.context import Door
+from tidegate.owner.context import OwnerContext
 from tidegate.policy.decisions import Deny
 from tidegate.policy.events import PostToolResponse
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
-from tidegate.policy.session_state import Standing
+from tidegate.policy.session_state import SessionState
 from tidegate.records.jsonl import to_line
 from tidegate.records.limits import Limits
-from tidegate.records.record import Kind, Record
+from tidegate.records.record import Record, RecordKind
 from tidegate.records.validation import check_level
-from tidegate.storage.base import Reading
+from tidegate.storage.base import CompartmentReader
 from tidegate.transfer.backup import BackedUp, Backup
 from tidegate.transfer.export import exported, heading
 from tidegate.transfer.importers.raw_memory import Source
 from tidegate.transfer.importers.registry import open_source
-from tidegate.transfer.importing import Imported, Intake, Notice, Rules
+from tidegate.transfer.importing import Import, Imported, Notice, Rules
 
 _BATCH = 32  # records read at once: at the most so many of the longest contents are in memory
 
@@ -47,7 +47,7 @@ def _unheard(*_: object) -> None:
 class Transfer:
     """Export and import of one agent's memories. For the owner, never for the model."""
 
-    def __init__(self, door: Door, limits: Limits, *, audit_reads: bool) -> None:
+    def __init__(self, door: OwnerContext, limits: Limits, *, audit_reads: bool) -> None:
         self._door = door
         self._limits = limits
         self._audit_reads = audit_reads
@@ -63,7 +63,7 @@ class Transfer:
         if self._audit_reads:
             self._note_reading(now, level)
         with self._door.provider.view(self._door.agent, level) as view, view.snapshot():
-            lowest_first = [Fading(each, self._door.expiry, now) for each in reversed(view.visible)]
+            lowest_first = [ExpiringReader(each, self._door.expiry, now) for each in reversed(view.visible)]
             count = sum(1 for compartment in lowest_first for _ in _live(compartment, 1))
             write(to_line(heading(self._door.agent, level, count, now)))
             for compartment in lowest_first:
@@ -101,7 +101,7 @@ class Transfer:
         """
         check_level(level)
         opened = open_source(path, source, source_agent)
-        return Intake(
+        return Import(
             opened,
             level,
             self._door,
@@ -132,16 +132,16 @@ class Transfer:
 
     def _check(self, record: Record, level: Level) -> None:
         """P1, once more, for each record that leaves. Raises: Refused."""
-        standing = Standing(level, Level.RESTRICTED)
-        decision = decide(PostToolResponse(standing, self._door.agent, [(record.agent, record.level)]))
+        state = SessionState(level, Level.RESTRICTED)
+        decision = decide(PostToolResponse(state, self._door.agent, [(record.agent, record.level)]))
         if isinstance(decision, Deny):
             raise Refused(decision.hint, rule=decision.rule)
 
     def _note_reading(self, now: datetime, level: Level) -> None:
         with self._door.provider.writable_view(self._door.agent, level) as view, view.own.transaction():
-            view.own.append(Event(now, OWNER, Action.READ, "export"))
+            view.own.append(AuditEvent(now, OWNER, Action.READ, "export"))
 
 
-def _live(compartment: Reading, chars_max: int) -> Iterator[Record]:
+def _live(compartment: CompartmentReader, chars_max: int) -> Iterator[Record]:
     """The live memories of a compartment, in the order of their keys."""
-    return every(compartment, Kind.MEMORY, batch=_BATCH, chars_max=chars_max)
+    return every(compartment, RecordKind.MEMORY, batch=_BATCH, chars_max=chars_max)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegate.config.channels import Channel
+from tidegate.config.channels import ChannelSettings
 from tidegate.policy.levels import Level
 from tidegate.records.timestamps import write_time
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("tidegate.channel")
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Notification:
     """A result on its way. subject: the job's name; "" for the trigger. level: of the text."""
 
     agent: str
@@ -42,11 +42,11 @@ class DeliveryError(Exception):
         self.lasting = lasting
 
 
-Send = Callable[[Channel, Message], None]
+Send = Callable[[ChannelSettings, Notification], None]
 """Hands a message over. Raises: DeliveryError."""
 
 
-def send(channel: Channel, message: Message, environ: Mapping[str, str] = os.environ) -> None:
+def send(channel: ChannelSettings, message: Notification, environ: Mapping[str, str] = os.environ) -> None:
     """Hand a message over. Raises: DeliveryError."""
     match channel.kind:
         case "log":
@@ -59,7 +59,7 @@ def send(channel: Channel, message: Message, environ: Mapping[str, str] = os.env
             raise DeliveryError("the channel is of no kind that is known", lasting=True)
 
 
-def _fields(message: Message) -> dict[str, str]:
+def _fields(message: Notification) -> dict[str, str]:
     return {
         "at": write_time(message.at),
         "agent": message.agent,
@@ -69,7 +69,7 @@ def _fields(message: Message) -> dict[str, str]:
     }
 
 
-def _append(channel: Channel, message: Message) -> None:
+def _append(channel: ChannelSettings, message: Notification) -> None:
     """One line of JSON, of ASCII alone: whatever the text is, it ends no line and begins no other."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     data = (json.dumps(_fields(message)) + "\n").encode("ascii")
@@ -85,7 +85,7 @@ def _append(channel: Channel, message: Message) -> None:
         raise DeliveryError("the file cannot be written whole")
 
 
-def _notify(channel: Channel, message: Message, environ: Mapping[str, str]) -> None:
+def _notify(channel: ChannelSettings, message: Notification, environ: Mapping[str, str]) -> None:
     try:
         import apprise
     except ModuleNotFoundError:

@@ -16,23 +16,25 @@ from datetime import datetime
 from tidegate.agent.channel import Silent
 from tidegate.agent.loop import Ended, Outcome
 from tidegate.errors import TidegateError
-from tidegate.jobs.job import Handing, Run, State, cut, has_risen
-from tidegate.jobs.runs import Ticket
+from tidegate.jobs.job import DeliveryState, Run, RunState, cut, has_risen
+from tidegate.jobs.runs import ClaimedRun
 from tidegate.policy.levels import Level
 from tidegate.session import Session
-from tidegate.worker.task import Errand, is_nothing
-from tidegate.worker.worker_context import Workshop
+from tidegate.worker.task import WakeupTask, is_nothing
+from tidegate.worker.worker_context import WorkerContext
 
 _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 5  # for something that was cancelled
 
-_ENDS = {Ended.COMPLETE: State.DONE, Ended.STOPPED: State.STOPPED}
+_ENDS = {Ended.COMPLETE: RunState.DONE, Ended.STOPPED: RunState.STOPPED}
 
 
 class Execution:
     """A run in the making. free: its level can go on to the next. over: there is nothing left of it."""
 
-    def __init__(self, shop: Workshop, host: Session, level: Level, ticket: Ticket, errand: Errand) -> None:
+    def __init__(
+        self, shop: WorkerContext, host: Session, level: Level, ticket: ClaimedRun, errand: WakeupTask
+    ) -> None:
         self._shop = shop
         self._host = host
         self._level = level
@@ -90,7 +92,7 @@ class Execution:
                 agent, level=self._level, ceiling=errand.ceiling, generation=errand.generation
             )
         except TidegateError as error:
-            self._close(State.FAILED, reason=error.message)
+            self._close(RunState.FAILED, reason=error.message)
             return
         sessions = self._shop.store.sessions
         sessions.tell(session.id, self._told)
@@ -116,7 +118,7 @@ class Execution:
 
     # Watching
 
-    async def _watch(self, task: asyncio.Task[Outcome], session: Session) -> State | None:
+    async def _watch(self, task: asyncio.Task[Outcome], session: Session) -> RunState | None:
         """None when it has ended by itself, else why it must end; MISSED stands for: it is ours no more."""
         limit = self._errand.time_limit_seconds or self._shop.settings.run.time_limit_minutes * 60
         left, beat = float(limit), self._shop.lease_seconds / 3
@@ -125,18 +127,18 @@ class Execution:
             slept = await self._first(task, pause)
             self._go_up(session)
             if not self._ticket.run.open:  # too many had risen before it
-                return State.MISSED
+                return RunState.MISSED
             if task.done():
                 return None
             if self._stop.is_set():
-                return State.INTERRUPTED
+                return RunState.INTERRUPTED
             if not slept:
                 continue
             left -= pause
             if left <= 0:
-                return State.STOPPED
+                return RunState.STOPPED
             if not self._beat():
-                return State.MISSED
+                return RunState.MISSED
 
     async def _first(self, task: asyncio.Task[Outcome], pause: float) -> bool:
         """Wait for whatever comes first; whether it was the pause that ended."""
@@ -178,7 +180,7 @@ class Execution:
             return
         run, at = self._ticket.run, self._rose_at or self._shop.clock()
         reason = "it read something above this level, and went on there"
-        self._host.runs.close(self._ticket, replace(run, state=State.RISEN, ended_at=at, reason=reason))
+        self._host.runs.close(self._ticket, replace(run, state=RunState.RISEN, ended_at=at, reason=reason))
         self._host = self._shop.host(self._host.agent, level)
         self._ticket = self._host.runs.arrive(run, self._level)
         self._level = level
@@ -186,38 +188,40 @@ class Execution:
             self._host.runs.note(self._ticket, handing(self._ticket.run, self._shop.clock()))
             self._failed(self._ticket.run)
 
-    def _conclude(self, task: asyncio.Task[Outcome], reason: State | None) -> None:
+    def _conclude(self, task: asyncio.Task[Outcome], reason: RunState | None) -> None:
         if not self._ticket.run.open:
             return  # it ended when it arrived above
         match reason:
-            case State.MISSED:
+            case RunState.MISSED:
                 return  # somebody else has written down what became of it
-            case State.INTERRUPTED:
+            case RunState.INTERRUPTED:
                 self._close(
-                    State.INTERRUPTED, reason="the process was stopped", again=may_try_again(self._shop, self._ticket)
+                    RunState.INTERRUPTED,
+                    reason="the process was stopped",
+                    again=may_try_again(self._shop, self._ticket),
                 )
-            case State.STOPPED:
+            case RunState.STOPPED:
                 limit = self._errand.time_limit_seconds or self._shop.settings.run.time_limit_minutes * 60
-                self._close(State.STOPPED, reason=f"stopped at its time limit of {limit} seconds")
+                self._close(RunState.STOPPED, reason=f"stopped at its time limit of {limit} seconds")
             case _:
                 self._close_by(task)
 
     def _close_by(self, task: asyncio.Task[Outcome]) -> None:
         error = task.exception()
         if isinstance(error, TidegateError):
-            self._close(State.FAILED, reason=error.message)
+            self._close(RunState.FAILED, reason=error.message)
         elif error is not None:  # P12: nothing of it leaves but its name
-            self._close(State.FAILED, reason=f"unexpected failure ({type(error).__name__})")
+            self._close(RunState.FAILED, reason=f"unexpected failure ({type(error).__name__})")
         else:
             outcome = task.result()
-            self._close(_ENDS.get(outcome.ended, State.FAILED), text=outcome.answer, reason=outcome.reason)
+            self._close(_ENDS.get(outcome.ended, RunState.FAILED), text=outcome.answer, reason=outcome.reason)
 
-    def _close(self, state: State, *, text: str = "", reason: str = "", again: bool = False) -> None:
+    def _close(self, state: RunState, *, text: str = "", reason: str = "", again: bool = False) -> None:
         run = replace(
             self._ticket.run, state=state, ended_at=self._shop.clock(), text=cut(text), reason=reason, event=None
         )
         closed = self._host.runs.close(self._ticket, run if again else handing(run, self._shop.clock()), again=again)
-        if closed is not None and state is not State.DONE:
+        if closed is not None and state is not RunState.DONE:
             self._failed(run, for_good=not again)
 
     def _failed(self, run: Run, *, for_good: bool = True) -> None:
@@ -227,13 +231,13 @@ class Execution:
 
 def handing(run: Run, now: datetime) -> Run:
     """The run, with its result on the way to its channel, if it has both."""
-    worth_it = run.state is not State.DONE or not is_nothing(run.text)
+    worth_it = run.state is not RunState.DONE or not is_nothing(run.text)
     if run.channel is None or not worth_it:
         return run
-    return replace(run, handing=Handing.PENDING, next_attempt_at=now)
+    return replace(run, handing=DeliveryState.PENDING, next_attempt_at=now)
 
 
-def may_try_again(shop: Workshop, ticket: Ticket) -> bool:
+def may_try_again(shop: WorkerContext, ticket: ClaimedRun) -> bool:
     """Whether an interrupted run gets another attempt: once, and not when its time is long past.
 
     What has risen does not: it would begin anew below, on the word of what was read above.
@@ -241,7 +245,7 @@ def may_try_again(shop: Workshop, ticket: Ticket) -> bool:
     run = ticket.run
     if not shop.settings.run.rerun_interrupted or run.attempt > 1 or has_risen(run.group):
         return False
-    return run.queued or shop.clock() - run.due_at <= shop.grace
+    return run.queued or shop.clock() - run.due_at <= shop.misfire_grace
 
 
 async def _awaited(waiting: Awaitable[None]) -> None:

@@ -11,17 +11,17 @@ from tidegate.errors import InvalidArgument, StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.validation import check_agent
 from tidegate.worker.worker import POLL_SECONDS, Worker
-from tidegate.worker.worker_context import Workshop
+from tidegate.worker.worker_context import WorkerContext
 
 _GOODBYE_SECONDS = 8
 
 Done = TypeVar("Done")
 
 
-class Wakeups:
+class Supervisor:
     """All workers of one process. agent: only this one; None: all that there are, also those that come."""
 
-    def __init__(self, shop: Workshop, agent: str | None = None) -> None:
+    def __init__(self, shop: WorkerContext, agent: str | None = None) -> None:
         self._shop = shop
         self._only = agent
         self._workers: dict[tuple[str, Level], Worker] = {}
@@ -31,7 +31,7 @@ class Wakeups:
     def run(self) -> bool:
         """Work until stopped; whether everything came to an end."""
         while not self._stopping.is_set():
-            for worker in self._hire():
+            for worker in self._start_workers():
                 thread = threading.Thread(target=worker.work, daemon=True)
                 self._threads.append(thread)
                 thread.start()
@@ -49,7 +49,7 @@ class Wakeups:
         What fails for one keeps no other from its runs (P6): it is raised at the end.
         """
         failed = list[StorageError]()
-        list(self._hire())
+        list(self._start_workers())
         done = sum(self._each(Worker.tick, failed))
         # The lowest first, each by itself: when it goes on does not depend on those above (P5).
         done += sum(self._each(lambda worker: worker.make_sure(time.sleep), failed))
@@ -69,7 +69,7 @@ class Wakeups:
         """End soon. May be called from anywhere, a signal handler included."""
         self._stopping.set()
 
-    def _hire(self) -> Iterator[Worker]:
+    def _start_workers(self) -> Iterator[Worker]:
         for agent in self._agents():
             for level in Level:
                 if (agent, level) not in self._workers:

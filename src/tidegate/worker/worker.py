@@ -11,15 +11,15 @@ from functools import partial
 from typing import TypeVar
 
 from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError
-from tidegate.jobs.job import TRIGGER, Handing, Run, State, back_off, name_of
-from tidegate.jobs.misfires import Verdict, following, judge
-from tidegate.jobs.runs import Ticket
+from tidegate.jobs.job import TRIGGER, DeliveryState, Run, RunState, back_off, name_of
+from tidegate.jobs.misfires import MisfireDecision, decide, following
+from tidegate.jobs.runs import ClaimedRun
 from tidegate.jobs.schedule import Every, Schedule, read_quiet, read_schedule, read_zone
 from tidegate.policy.levels import Level
-from tidegate.worker.delivery import ATTEMPTS_MAX, DeliveryError, Message
+from tidegate.worker.delivery import ATTEMPTS_MAX, DeliveryError, Notification
 from tidegate.worker.execution import Execution, handing, may_try_again
-from tidegate.worker.task import Errand, has_trigger, job_errand, read_trigger, trigger_errand
-from tidegate.worker.worker_context import Workshop
+from tidegate.worker.task import WakeupTask, has_trigger, job_task, read_trigger, trigger_task
+from tidegate.worker.worker_context import WorkerContext
 
 _log = logging.getLogger(__name__)
 POLL_SECONDS = 5.0
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 class Worker:
     """The worker of one agent at one level, in one process."""
 
-    def __init__(self, shop: Workshop, agent: str, level: Level) -> None:
+    def __init__(self, shop: WorkerContext, agent: str, level: Level) -> None:
         self._shop = shop
         self._agent = agent
         self._level = level
@@ -107,7 +107,7 @@ class Worker:
 
     def pause_seconds(self) -> float:
         """How long there is nothing to do, as far as one can know. Raises: StorageError."""
-        waiting = [each.run.due_at for each in self._host.runs.open() if each.run.state is State.WAITING]
+        waiting = [each.run.due_at for each in self._host.runs.open() if each.run.state is RunState.WAITING]
         left = (min(waiting) - self._shop.clock()).total_seconds() if waiting else POLL_SECONDS
         often = min(POLL_SECONDS, self._shop.lease_seconds / 2) if self._watched else POLL_SECONDS
         return min(max(left, 0.1), often)
@@ -122,7 +122,7 @@ class Worker:
     def _next(self) -> Execution | None:
         """What is to run now, taken."""
         for ticket in self._host.runs.open():
-            waits = ticket.run.state is State.WAITING
+            waits = ticket.run.state is RunState.WAITING
             execution = self._apart(ticket.run, partial(self._consider, ticket)) if waits else None
             if execution is not None:
                 return execution
@@ -148,7 +148,7 @@ class Worker:
     def _failed(self, run: Run, what: str, *, for_good: bool = True) -> None:
         self._shop.failures.add(self._agent, self._level, run, what, for_good=for_good)
 
-    def _consider(self, ticket: Ticket) -> Execution | None:
+    def _consider(self, ticket: ClaimedRun) -> Execution | None:
         run, now = ticket.run, self._shop.clock()
         schedule = self._schedule(run)
         if schedule is None:
@@ -157,32 +157,32 @@ class Worker:
         if run.queued or run.attempt > 1:
             return self._take(ticket, run, None)
         had = self._host.runs.had(run.group)
-        verdict = judge(schedule, run.due_at, now, grace=self._shop.grace, done=had)
+        verdict = decide(schedule, run.due_at, now, misfire_grace=self._shop.misfire_grace, done=had)
         if verdict.start and verdict.due_at is not None:
             taken = replace(run, due_at=verdict.due_at, missed=verdict.missed)
             return self._take(ticket, taken, following(schedule, now, had | {verdict.due_at}))
         self._put_off(ticket, verdict, now)
         return None
 
-    def _put_off(self, ticket: Ticket, verdict: Verdict, now: datetime) -> None:
+    def _put_off(self, ticket: ClaimedRun, verdict: MisfireDecision, now: datetime) -> None:
         if verdict.missed:
             reason = "nobody was there at its time"
-            missed = replace(ticket.run, state=State.MISSED, missed=verdict.missed, ended_at=now, reason=reason)
+            missed = replace(ticket.run, state=RunState.MISSED, missed=verdict.missed, ended_at=now, reason=reason)
             self._host.runs.take(ticket, missed, verdict.due_at)
         elif verdict.due_at is not None and verdict.due_at != ticket.run.due_at:
             self._host.runs.move(ticket, verdict.due_at)
 
-    def _take(self, ticket: Ticket, run: Run, next_at: datetime | None) -> Execution | None:
+    def _take(self, ticket: ClaimedRun, run: Run, next_at: datetime | None) -> Execution | None:
         now = self._shop.clock()
         try:
             errand = self._errand(run)
         except StorageError as error:
-            failed = replace(run, state=State.FAILED, started_at=now, ended_at=now, reason=error.message)
+            failed = replace(run, state=RunState.FAILED, started_at=now, ended_at=now, reason=error.message)
             if self._host.runs.take(ticket, failed, next_at) is not None:
                 self._failed(failed, f"run {failed.number} {failed.state}: {failed.reason}")
             return None
         channel = errand.channel or self._shop.settings.run.channel
-        running = replace(run, state=State.RUNNING, holder=self._shop.holder, started_at=now, channel=channel)
+        running = replace(run, state=RunState.RUNNING, holder=self._shop.holder, started_at=now, channel=channel)
         taken = self._host.runs.take(ticket, running, next_at)
         if taken is None:
             return None  # another process was first
@@ -197,15 +197,15 @@ class Worker:
         job = self._host.runs.job(name_of(run.group))
         return None if job is None else read_schedule(job.plan.schedule, job.plan.timezone)
 
-    def _errand(self, run: Run) -> Errand:
+    def _errand(self, run: Run) -> WakeupTask:
         trigger = self._shop.settings.trigger
         if run.group == TRIGGER:
             text = read_trigger(self._shop.home, self._agent)
-            return trigger_errand(text, run.event, self._shop.ids, ceiling=trigger.ceiling, channel=trigger.channel)
+            return trigger_task(text, run.event, self._shop.ids, ceiling=trigger.ceiling, channel=trigger.channel)
         job = self._host.runs.job(name_of(run.group))
         if job is None:
             raise StorageError("the job is gone")
-        return job_errand(job, run.event, self._shop.ids)
+        return job_task(job, run.event, self._shop.ids)
 
     # The trigger
 
@@ -231,7 +231,7 @@ class Worker:
         """Whatever runs, and has shown no sign of life for so long that its process cannot live, was interrupted."""
         ours = {execution.key for execution in self._running if not execution.over.is_set()}
         others = [
-            each for each in self._host.runs.open() if each.run.state is State.RUNNING and each.run.key not in ours
+            each for each in self._host.runs.open() if each.run.state is RunState.RUNNING and each.run.key not in ours
         ]
         now = self._shop.ticks()
         before, self._watched = self._watched, {}
@@ -246,11 +246,11 @@ class Worker:
             else:
                 self._watched[ticket.run.key] = (ticket.pulse, since)
 
-    def _interrupt(self, ticket: Ticket) -> None:
+    def _interrupt(self, ticket: ClaimedRun) -> None:
         again = may_try_again(self._shop, ticket)
         now = self._shop.clock()
         reason = "its process ended in the middle" + ("; it is tried once more" if again else "")
-        closed = replace(ticket.run, state=State.INTERRUPTED, ended_at=now, reason=reason, event=None)
+        closed = replace(ticket.run, state=RunState.INTERRUPTED, ended_at=now, reason=reason, event=None)
         if self._host.runs.close(ticket, closed if again else handing(closed, now), again=again) is not None:
             self._failed(closed, f"run {closed.number} {closed.state}: {reason}", for_good=not again)
 
@@ -264,7 +264,7 @@ class Worker:
             if at is None or at <= now or at > now + back_off(ATTEMPTS_MAX) + timedelta(minutes=1):
                 self._apart(ticket.run, partial(self._attempt, ticket, now))
 
-    def _attempt(self, ticket: Ticket, now: datetime) -> None:
+    def _attempt(self, ticket: ClaimedRun, now: datetime) -> None:
         """Written down before it is tried, so that of two processes one tries."""
         attempts = ticket.run.attempts + 1
         tried = replace(ticket.run, attempts=attempts, next_attempt_at=now + back_off(attempts))
@@ -275,12 +275,12 @@ class Worker:
             self._send(noted.run)
         except DeliveryError as error:
             given_up = attempts >= ATTEMPTS_MAX
-            state = Handing.GIVEN_UP if given_up else Handing.PENDING
+            state = DeliveryState.GIVEN_UP if given_up else DeliveryState.PENDING
             self._host.runs.note(noted, replace(noted.run, handing=state, handing_reason=str(error)))
             what = f"run {noted.run.number}: its result is not delivered, {state}: {error}"
             self._failed(noted.run, what, for_good=given_up or error.lasting)
         else:
-            delivered = replace(noted.run, handing=Handing.DELIVERED, handing_reason="", next_attempt_at=None)
+            delivered = replace(noted.run, handing=DeliveryState.DELIVERED, handing_reason="", next_attempt_at=None)
             self._host.runs.note(noted, delivered)
 
     def _send(self, run: Run) -> None:
@@ -293,6 +293,6 @@ class Worker:
         except Refused:
             reason = "held back: the channel's clearance in config.toml does not reach the level of this result"
             raise DeliveryError(reason, lasting=True) from None
-        text = run.text if run.state is State.DONE else "\n\n".join(filter(None, (run.text, f"({run.reason})")))
+        text = run.text if run.state is RunState.DONE else "\n\n".join(filter(None, (run.text, f"({run.reason})")))
         at = run.ended_at or self._shop.clock()
-        self._shop.send(channel, Message(self._agent, name_of(run.group), text, self._level, at))
+        self._shop.send(channel, Notification(self._agent, name_of(run.group), text, self._level, at))

@@ -11,11 +11,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.agent.loop import Agent, open_agent
-from tidegate.agent.loop import Settings as AgentSettings
+from tidegate.agent.loop import Agent, AgentSettings, open_agent
 from tidegate.agent.model_request import Sleep
 from tidegate.agent.prompt import Model
-from tidegate.config.channels import Channel
+from tidegate.config.channels import ChannelSettings
 from tidegate.config.home import Settings
 from tidegate.jobs.job import Run, name_of
 from tidegate.policy.levels import Level
@@ -51,7 +50,7 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class WorkerContext:
     """model: opens one; each run has its own, on its own loop. ticks: seconds of a clock that nobody can set.
 
     clock, ids: as the store's. spawn: gives a run a thread of its own. holder: this process, among all that work here.
@@ -71,7 +70,7 @@ class Workshop:
     failures: Failures = field(default_factory=Failures)
 
     @property
-    def grace(self) -> timedelta:
+    def misfire_grace(self) -> timedelta:
         """How late a run may start."""
         return timedelta(minutes=self.settings.run.grace_minutes)
 
@@ -81,7 +80,7 @@ class Workshop:
         return self.settings.run.lease_seconds
 
     @property
-    def channels(self) -> Mapping[str, Channel]:
+    def channels(self) -> Mapping[str, ChannelSettings]:
         """Where results may go, by name."""
         return self.settings.channels
 

@@ -14,7 +14,7 @@ from tidegate.transfer.importers.chat_services import (
     read_entries,
     read_sections,
 )
-from tidegate.transfer.importers.raw_memory import Found, Source, Unread
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 
 PRINTED = """```
 ## Instructions
@@ -57,11 +57,11 @@ def test_keys_of_printed_entries_follow_from_their_text_alone() -> None:
 
 def test_chatgpt_entries_are_objects_or_texts_in_a_list() -> None:
     entry = {"id": "m1", "content": "Lives in Oslo", "enabled": True, "created_at": 1700000000, "updated_at": None}
-    expected = Found(place="entry 1", key="chatgpt-m1", content="Lives in Oslo", created_at=1700000000)
+    expected = RawMemory(place="entry 1", key="chatgpt-m1", content="Lives in Oslo", created_at=1700000000)
     assert list(read_chatgpt([entry])) == [expected]
     assert list(read_chatgpt({"memories": [entry]})) == [expected]
     (text,) = read_chatgpt(["Lives in Oslo"])
-    assert isinstance(text, Found)
+    assert isinstance(text, RawMemory)
     assert text.content == "Lives in Oslo"
     assert list(read_chatgpt({"user": "kim"})) == []
 
@@ -69,8 +69,8 @@ def test_chatgpt_entries_are_objects_or_texts_in_a_list() -> None:
 def test_a_memory_that_was_switched_off_is_left_out_and_a_wrong_one_refused() -> None:
     off = {"id": "m1", "content": "x", "enabled": False}
     assert list(read_chatgpt([off, 3])) == [
-        Unread("entry 1", "was switched off at the source", refused=False),
-        Unread("entry 2", "is not a memory"),
+        Rejected("entry 1", "was switched off at the source", refused=False),
+        Rejected("entry 2", "is not a memory"),
     ]
 
 
@@ -82,17 +82,17 @@ def test_each_section_of_claudes_summary_is_a_memory_named_after_its_heading() -
         "memory_files": [{"path": "/notes/a.md", "content": "A"}, {"path": 3}, "b"],
     }
     found = list(read_claude([account]))
-    assert [(each.place, each.key, each.content) for each in found if isinstance(each, Found)] == [
+    assert [(each.place, each.key, each.content) for each in found if isinstance(each, RawMemory)] == [
         ("memory, line 1", "claude", "Likes tea."),
         ("memory, line 3", "claude-work-context", "Kim builds boats.\nIn Oslo."),
         ("memory, line 8", "claude-work-context+", "More"),
         ("memory, project p-1, line 1", "claude-project-p-1", "Plan the trip."),
         ("memory, file 1", "claude-file-/notes/a.md", "A"),
     ]
-    assert [each for each in found if isinstance(each, Unread)] == [
-        Unread("memory, project p-2", "is not a text"),
-        Unread("memory, file 2", "is not a file of a kind that is known"),
-        Unread("memory, file 3", "is not a file of a kind that is known"),
+    assert [each for each in found if isinstance(each, Rejected)] == [
+        Rejected("memory, project p-2", "is not a text"),
+        Rejected("memory, file 2", "is not a file of a kind that is known"),
+        Rejected("memory, file 3", "is not a file of a kind that is known"),
     ]
 
 
@@ -149,8 +149,10 @@ def test_many_equal_headings_take_no_longer_than_others() -> None:
 def test_several_accounts_are_told_apart_by_place_and_what_is_none_is_refused() -> None:
     found = list(read_claude([{"conversations_memory": "A"}, {"conversations_memory": None}, 3]))
     assert [each.place for each in found] == ["account 1, line 1", "account 3"]
-    assert found[1] == Unread("account 3", "is not a memory")
-    assert [each.key for each in read_claude({"conversations_memory": "A"}) if isinstance(each, Found)] == ["claude"]
+    assert found[1] == Rejected("account 3", "is not a memory")
+    assert [each.key for each in read_claude({"conversations_memory": "A"}) if isinstance(each, RawMemory)] == [
+        "claude"
+    ]
 
 
 def test_a_bracket_that_is_no_date_is_part_of_the_memory() -> None:

@@ -7,15 +7,15 @@ import time
 import pytest
 
 from tidegate.transfer.importers.markdown import read_note
-from tidegate.transfer.importers.raw_memory import NO_LABEL, Found
+from tidegate.transfer.importers.raw_memory import NO_LABEL, RawMemory
 
 
-def note(text: str, name: str = "projects/plan.md") -> Found:
+def note(text: str, name: str = "projects/plan.md") -> RawMemory:
     return read_note(name, name, text, 1_700_000_000.0)
 
 
 def test_a_plain_note_is_its_text_under_its_path() -> None:
-    assert note("# Plan\n\nSail in May.\n") == Found(
+    assert note("# Plan\n\nSail in May.\n") == RawMemory(
         place="projects/plan.md",
         key="projects/plan",
         content="# Plan\n\nSail in May.\n",

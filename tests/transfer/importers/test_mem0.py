@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tidegate.transfer.export import Line
+from tidegate.files import TextLine
 from tidegate.transfer.importers.mem0 import read_document, read_lines
-from tidegate.transfer.importers.raw_memory import Found, Unread
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 
 ENTRY = {
     "id": "3c90",
@@ -19,7 +19,7 @@ ENTRY = {
     "created_at": "2024-07-20T01:30:36.275141-07:00",
     "updated_at": None,
 }
-FOUND = Found(
+FOUND = RawMemory(
     place="entry 1", key="mem0-3c90", content="likes tea", tags=["food"], created_at="2024-07-20T01:30:36.275141-07:00"
 )
 
@@ -35,41 +35,41 @@ def test_openmemory_names_categories_apart_and_text_content() -> None:
         "categories": [{"id": "c1", "name": "food"}],
     }
     (found,) = read_document(document)
-    assert found == Found(place="entry 1", key="mem0-m1", content="likes tea", tags=["food", "c9", "archived"])
+    assert found == RawMemory(place="entry 1", key="mem0-m1", content="likes tea", tags=["food", "c9", "archived"])
 
 
 def test_openmemory_lines_read_the_same() -> None:
     line = {"id": "m1", "content": "likes tea", "state": "active", "categories": ["food"], "app": None}
-    assert list(read_lines([Line(1, json.dumps(line)), Line(2, "x")])) == [
-        Found(place="line 1", key="mem0-m1", content="likes tea", tags=["food"]),
-        Unread("line 2", "not JSON (column 1)"),
+    assert list(read_lines([TextLine(1, json.dumps(line)), TextLine(2, "x")])) == [
+        RawMemory(place="line 1", key="mem0-m1", content="likes tea", tags=["food"]),
+        Rejected("line 2", "not JSON (column 1)"),
     ]
 
 
 @pytest.mark.parametrize("odd", [{"a": 1}, [1], 5, None])
 def test_a_category_that_is_no_text_is_left_for_the_import_to_refuse(odd: object) -> None:
     (found,) = read_document({"results": [{**ENTRY, "category_ids": ["c1", odd]}], "categories": []})
-    assert isinstance(found, Found)
+    assert isinstance(found, RawMemory)
     assert isinstance(found.tags, list)
     assert odd in found.tags
 
 
 def test_what_was_deleted_at_the_source_stays_so() -> None:
-    gone = Unread("entry 1", "was deleted at the source", refused=False)
+    gone = Rejected("entry 1", "was deleted at the source", refused=False)
     assert list(read_document([{**ENTRY, "state": "deleted"}])) == [gone]
     assert list(read_document([{**ENTRY, "deleted_at": "2024-01-01"}])) == [gone]
 
 
 def test_an_entry_without_an_id_has_a_key_that_follows_from_its_text() -> None:
     first, again, other = read_document([{"memory": "Likes green tea"}, {"memory": "Likes green tea"}, {"memory": "x"}])
-    assert isinstance(first, Found)
-    assert isinstance(again, Found)
-    assert isinstance(other, Found)
+    assert isinstance(first, RawMemory)
+    assert isinstance(again, RawMemory)
+    assert isinstance(other, RawMemory)
     assert first.key == again.key != other.key
     assert str(first.key).startswith("mem0-likes-green-tea-")
 
 
 def test_what_is_no_entry_is_refused_and_what_is_no_list_is_empty() -> None:
-    assert list(read_document([3])) == [Unread("entry 1", "is not a memory")]
+    assert list(read_document([3])) == [Rejected("entry 1", "is not a memory")]
     assert list(read_document({"results": 3})) == []
     assert list(read_document({"memories": [ENTRY], "categories": "none"})) == [FOUND]

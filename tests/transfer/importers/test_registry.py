@@ -13,7 +13,7 @@ from tests.core.scene import AGENT, Open, Scene
 
 from tidegate.errors import InvalidArgument, LimitExceeded
 from tidegate.policy.levels import Level
-from tidegate.transfer.importers.raw_memory import Found, Source, Unread
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 from tidegate.transfer.importers.registry import open_source
 
 ENTITY = {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["likes tea"]}
@@ -22,12 +22,12 @@ SECTIONS = "**Work**\n\nBuilds boats.\n\n**Home**\n\nHas cats.\n"
 PRETTY = json.dumps({"results": [{"id": "1", "memory": "likes tea"}]}, indent=2)
 
 
-def found(path: Path, source: Source | None = None, agent: str | None = None) -> list[Found | Unread]:
+def found(path: Path, source: Source | None = None, agent: str | None = None) -> list[RawMemory | Rejected]:
     return list(open_source(path, source, agent).read())
 
 
 def pairs(path: Path, source: Source | None = None) -> list[tuple[object, object]]:
-    return [(each.key, each.content) for each in found(path, source) if isinstance(each, Found)]
+    return [(each.key, each.content) for each in found(path, source) if isinstance(each, RawMemory)]
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def test_each_kind_can_be_read_in_each_of_its_forms(put: Any) -> None:
 
 
 def test_a_file_that_is_not_what_the_owner_says_is_refused_by_line(put: Any) -> None:
-    assert found(put("text"), Source.MCP) == [Unread("line 1", "not JSON (column 1)")]
-    assert found(put("text"), Source.TIDEGATE) == [Unread("line 1", "not JSON (column 1)")]
+    assert found(put("text"), Source.MCP) == [Rejected("line 1", "not JSON (column 1)")]
+    assert found(put("text"), Source.TIDEGATE) == [Rejected("line 1", "not JSON (column 1)")]
 
 
 @pytest.mark.parametrize("content", [{"a": 1}, {"entities": 3, "results": "x"}])
@@ -226,7 +226,7 @@ def test_i11_no_link_is_followed_out_of_the_folder_or_within_it(notes: Path, tmp
     (notes / "inner.md").symlink_to(notes / "b.md")
     (notes / "folder").symlink_to(outside)
     (notes / "loop").symlink_to(notes)
-    unread = [each for each in found(notes) if isinstance(each, Unread)]
+    unread = [each for each in found(notes) if isinstance(each, Rejected)]
     assert {(each.place, each.reason) for each in unread} == {
         ("link.md", "is a link, and links are not followed"),
         ("inner.md", "is a link, and links are not followed"),
@@ -239,7 +239,7 @@ def test_what_is_no_note_under_a_notes_name_is_refused(notes: Path, monkeypatch:
     os.mkfifo(notes / "pipe.md")
     (notes / "long.md").write_text("long")
     (notes / "bytes.md").write_bytes(b"\xff\xfe\x00")
-    reasons = {each.place: each.reason for each in found(notes) if isinstance(each, Unread)}
+    reasons = {each.place: each.reason for each in found(notes) if isinstance(each, Rejected)}
     assert reasons == {
         "pipe.md": "is not a plain file",
         "long.md": "is longer than 3 bytes",
@@ -256,7 +256,7 @@ def test_a_note_or_folder_that_cannot_be_read_is_told(notes: Path, monkeypatch: 
         return honest(path, flags, *args, **kwargs)
 
     monkeypatch.setattr("os.open", fail)
-    assert [each for each in found(notes) if isinstance(each, Unread)] == [Unread("b.md", "cannot be read")]
+    assert [each for each in found(notes) if isinstance(each, Rejected)] == [Rejected("b.md", "cannot be read")]
 
 
 def test_a_folder_that_cannot_be_entered_is_an_error(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:

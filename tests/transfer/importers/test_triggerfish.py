@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.transfer.importers.raw_memory import Found, Unread
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 from tidegate.transfer.importers.triggerfish import agents, read_rows
 
 VALUE = {
@@ -31,13 +31,13 @@ def rows(**changes: Any) -> list[tuple[str, object]]:
 def test_a_row_that_is_no_text_is_refused_by_its_number() -> None:
     assert agents([None, *rows()]) == ["main"]
     found = list(read_rows([None, *rows()], "main"))
-    assert found[0] == Unread("row 1", "is not UTF-8")
-    assert isinstance(found[1], Found)
+    assert found[0] == Rejected("row 1", "is not UTF-8")
+    assert isinstance(found[1], RawMemory)
 
 
 def test_a_row_is_a_memory_with_its_label_and_times() -> None:
     assert list(read_rows(rows(), "main")) == [
-        Found(
+        RawMemory(
             place="row 1",
             key="plan:b",
             content="Sail in May.",
@@ -53,26 +53,28 @@ def test_agents_are_compared_whole() -> None:
     mixed = [*rows(), ("memory:main2:PUBLIC:x", "{}"), ("memory:broken", "{}")]
     assert agents(mixed) == ["main", "main2"]
     assert [each.place for each in read_rows(mixed, "main")] == ["row 1", "row 3"]
-    assert list(read_rows(mixed, "main"))[1] == Unread("row 3", "its key is not one of a memory")
+    assert list(read_rows(mixed, "main"))[1] == Rejected("row 3", "its key is not one of a memory")
 
 
 def test_a_deleted_row_stays_deleted() -> None:
-    assert list(read_rows(rows(expired=True), "main")) == [Unread("row 1", "was deleted at the source", refused=False)]
+    assert list(read_rows(rows(expired=True), "main")) == [
+        Rejected("row 1", "was deleted at the source", refused=False)
+    ]
 
 
 @pytest.mark.parametrize("change", [{"classification": "RESTRICTED"}, {"agentId": "other"}, {"key": "plan"}])
 def test_a_row_whose_key_and_value_differ_is_refused(change: dict[str, str]) -> None:
-    assert list(read_rows(rows(**change), "main")) == [Unread("row 1", "its key and its value say different things")]
+    assert list(read_rows(rows(**change), "main")) == [Rejected("row 1", "its key and its value say different things")]
 
 
 @pytest.mark.parametrize("value", ["{", "[]", "not json"])
 def test_a_value_that_is_not_an_object_is_refused(value: str) -> None:
     (found,) = read_rows([(KEY, value)], "main")
-    assert isinstance(found, Unread)
+    assert isinstance(found, Rejected)
     assert found.refused
 
 
 def test_a_value_that_is_not_text_has_no_content() -> None:
     (found,) = read_rows([(KEY, b"x")], "main")
-    assert isinstance(found, Found)
+    assert isinstance(found, RawMemory)
     assert found.content is None

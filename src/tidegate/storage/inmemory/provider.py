@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from tidegate.audit.chain import Entry, Event, Pen, Place
+from tidegate.audit.chain import AuditEvent, Entry, Pen, Place
 from tidegate.policy.levels import Level
-from tidegate.records.record import Draft, Kind, Record
+from tidegate.records.record import Draft, Record, RecordKind
 from tidegate.search import ranking as rank
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns
 from tidegate.search.ranking import Match, Statistics
 from tidegate.search.spelling import is_word
 from tidegate.storage.base import (
-    Archive,
     Candidate,
+    OwnerCompartment,
     StorageProvider,
     VersionId,
     View,
@@ -32,7 +32,7 @@ from tidegate.storage.inmemory.tables import Transactional
 from tidegate.storage.inmemory.witness import InMemoryWitness
 
 
-class InMemoryCompartment(Transactional, Archive):
+class InMemoryCompartment(Transactional, OwnerCompartment):
     """Dicts: the newest version by kind and key, older versions, the index, the audit chain."""
 
     def __init__(self, agent: str, level: Level, id: str = "", secret: bytes | None = None) -> None:  # noqa: A002
@@ -41,20 +41,20 @@ class InMemoryCompartment(Transactional, Archive):
         self.level = level
         self.id = id
         self._pen = Pen(self.place, secret)
-        self._records: dict[tuple[Kind, str], Record] = {}
-        self._versions: dict[tuple[Kind, str, int], Record] = {}
+        self._records: dict[tuple[RecordKind, str], Record] = {}
+        self._versions: dict[tuple[RecordKind, str, int], Record] = {}
         self._columns: dict[str, Columns] = {}
         self._entries: dict[int, Entry] = {}
         self._analysis: dict[str, int] = {"started": ANALYSIS_VERSION, "whole": ANALYSIS_VERSION}
 
-    def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
+    def read(self, kind: RecordKind, key: str, *, chars_max: int | None = None) -> Record | None:
         record = self._records.get((kind, key))
         return record and replace(record, content=record.content[:chars_max])
 
-    def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
+    def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         return {key for key in keys if (record := self.read(kind, key)) is not None and record.live}
 
-    def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
+    def page(self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
         with self._lock:
             records = sorted(self._records.values(), key=lambda record: record.key)
         wanted = (
@@ -83,14 +83,14 @@ class InMemoryCompartment(Transactional, Archive):
             weight = sum(rank.idf(frequencies[term], statistics) for term in counts)
             if counts:
                 match = Match(counts, columns.lengths)
-                found.append((weight, Candidate(key, self._records[Kind.MEMORY, key].updated_at, match)))
+                found.append((weight, Candidate(key, self._records[RecordKind.MEMORY, key].updated_at, match)))
         found.sort(key=lambda item: -item[0])
         return (candidate for _, candidate in found)
 
     def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
         terms = {term for group in groups for term in group}
         for kind, key in reversed(self._records):
-            columns = self._columns.get(key) if kind is Kind.MEMORY else None
+            columns = self._columns.get(key) if kind is RecordKind.MEMORY else None
             if columns is None:
                 continue
             counts = _counts(columns, terms)
@@ -113,21 +113,21 @@ class InMemoryCompartment(Transactional, Archive):
         if columns is not None:
             self._set(self._columns, draft.key, columns)
 
-    def touch(self, kind: Kind, key: str, updated_at: datetime) -> None:
+    def touch(self, kind: RecordKind, key: str, updated_at: datetime) -> None:
         self._set(self._records, (kind, key), replace(self._records[kind, key], updated_at=updated_at))
 
-    def bury(self, kind: Kind, key: str, deleted_at: datetime) -> None:
+    def soft_delete(self, kind: RecordKind, key: str, deleted_at: datetime) -> None:
         self._set(self._records, (kind, key), replace(self._records[kind, key], deleted_at=deleted_at))
-        if kind is Kind.MEMORY:
+        if kind is RecordKind.MEMORY:
             self._remove(self._columns, key)
 
-    def append(self, event: Event) -> None:
+    def append(self, event: AuditEvent) -> None:
         entry = self._pen.write(event, self.last_entry())
         self._set(self._entries, entry.sequence, entry)
 
     # For the owner and the upkeep
 
-    def versions(self, kind: Kind, key: str) -> list[Record]:
+    def versions(self, kind: RecordKind, key: str) -> list[Record]:
         found = [record for record, _ in self.every_version() if (record.kind, record.key) == (kind, key)]
         return sorted(found, key=lambda record: -record.version)
 
@@ -136,7 +136,7 @@ class InMemoryCompartment(Transactional, Archive):
             newest, replaced = list(self._records.values()), list(self._versions.values())
         return ((record, at < len(newest)) for at, record in enumerate(newest + replaced))
 
-    def dead(self, before: datetime) -> list[VersionId]:
+    def purgeable(self, before: datetime) -> list[VersionId]:
         found = (record for record, _ in self.every_version() if self._died(record, before))
         return [VersionId(record.kind, record.key, record.version) for record in found]
 
@@ -152,10 +152,10 @@ class InMemoryCompartment(Transactional, Archive):
         self._remove(self._records, name[:2])
         return record
 
-    def adopt_entry(self, entry: Entry) -> None:
+    def import_entry(self, entry: Entry) -> None:
         self._set(self._entries, entry.sequence, entry)
 
-    def adopt_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
+    def import_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
         own = replace(record, agent=self.agent, level=self.level)
         if newest:
             self._set(self._records, (own.kind, own.key), own)
@@ -165,7 +165,7 @@ class InMemoryCompartment(Transactional, Archive):
             self._set(self._columns, own.key, columns)
 
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
-        live = (record for (kind, _), record in self._records.items() if kind is Kind.MEMORY and record.live)
+        live = (record for (kind, _), record in self._records.items() if kind is RecordKind.MEMORY and record.live)
         carrying = (record for record in live if tag is None or tag in record.tags)
         return sorted(carrying, key=lambda record: (record.updated_at, record.key))[:limit]
 
@@ -182,7 +182,7 @@ class InMemoryCompartment(Transactional, Archive):
         self._set(self._analysis, "whole", 0)
 
     def unindexed(self, *, after: str, limit: int) -> list[Record]:
-        live = (record for (kind, _), record in self._records.items() if kind is Kind.MEMORY and record.live)
+        live = (record for (kind, _), record in self._records.items() if kind is RecordKind.MEMORY and record.live)
         lacking = (record for record in live if record.key not in self._columns and record.key > after)
         return sorted(lacking, key=lambda record: record.key)[:limit]
 
@@ -191,7 +191,7 @@ class InMemoryCompartment(Transactional, Archive):
         if present is not None and present.live and present.version == record.version:
             self._set(self._columns, record.key, columns)
 
-    def settle_index(self) -> None:
+    def mark_index_complete(self) -> None:
         self._set(self._analysis, "whole", ANALYSIS_VERSION)
 
     def _died(self, version: Record, before: datetime) -> bool:
@@ -228,7 +228,7 @@ class InMemoryProvider(StorageProvider):
         yield [InMemoryWitness(each) for (of, _), each in sorted(self._compartments.items()) if of == agent]
 
     @contextmanager
-    def archive(self, agent: str, level: Level) -> Iterator[Archive]:
+    def owner_compartment(self, agent: str, level: Level) -> Iterator[OwnerCompartment]:
         self._own(agent, level)
         yield self._compartments[agent, level]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from tidegate.audit.chain import STANDINGS, Action
-from tidegate.storage.base import Reading, Witness
+from tidegate.storage.base import CompartmentReader, Witness
 
 
 class InMemoryWitness(Witness):
     """The chain of one compartment."""
 
-    def __init__(self, compartment: Reading) -> None:
+    def __init__(self, compartment: CompartmentReader) -> None:
         self.level = compartment.level
         self._entries = compartment.entries
 

@@ -10,10 +10,18 @@ from pathlib import Path
 
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.finding import Finding, Remedy, error, warning
-from tidegate.records.record import Kind
+from tidegate.records.record import RecordKind
 from tidegate.search.analysis import ANALYSIS_VERSION
 from tidegate.storage.control import ControlStore
-from tidegate.storage.sqlite.connection import Connection, DriverError, Row, driver_errors, is_busy, is_full, open_file
+from tidegate.storage.sqlite.connection import (
+    DriverError,
+    Row,
+    SqliteConnection,
+    driver_errors,
+    is_busy,
+    is_full,
+    open_file,
+)
 from tidegate.storage.sqlite.schema import (
     COMPARTMENT,
     COMPARTMENT_VERSION,
@@ -67,7 +75,7 @@ def examine_compartment(
     where: how findings name it. control: to know which one belongs there, where it is sound.
     """
 
-    def identity(db: Connection) -> Iterator[Finding]:
+    def identity(db: SqliteConnection) -> Iterator[Finding]:
         rows = db.execute("SELECT agent, level, id FROM compartment").fetchall()
         if [row[:2] for row in rows] != [(agent, level.name)]:
             yield error(where, "it says that it is another agent's or another level's", _RESTORE)
@@ -89,7 +97,7 @@ def examine_rows(path: Path, where: str) -> list[Finding]:
 def examine_control(path: Path, where: str) -> list[Finding]:
     """What is wrong with the control store's file, which is only read."""
 
-    def inside(db: Connection) -> Iterable[Finding]:
+    def inside(db: SqliteConnection) -> Iterable[Finding]:
         return [*_soundness(db, where, CONTROL, _LOST_SESSIONS)] or _sessions(db, where)
 
     return _reading(path, where, _LOST_SESSIONS, inside)
@@ -102,7 +110,9 @@ def restore_tags(path: Path) -> None:
         db.execute(f"INSERT INTO tags {_TAGS_OF_RECORDS}")
 
 
-def _reading(path: Path, where: str, advice: str, examine: Callable[[Connection], Iterable[Finding]]) -> list[Finding]:
+def _reading(
+    path: Path, where: str, advice: str, examine: Callable[[SqliteConnection], Iterable[Finding]]
+) -> list[Finding]:
     """What an examination finds, all of it at one moment."""
     if not os.access(path, os.R_OK):
         return [error(where, "this user cannot read it", "give it to the user that runs Tidegate")]
@@ -118,7 +128,7 @@ def _reading(path: Path, where: str, advice: str, examine: Callable[[Connection]
         return [error(where, "it is damaged: it cannot be read as a database", advice)]
 
 
-def _soundness(db: Connection, where: str, script: str, advice: str) -> Iterator[Finding]:
+def _soundness(db: SqliteConnection, where: str, script: str, advice: str) -> Iterator[Finding]:
     version = db.pragma("user_version")
     known = COMPARTMENT_VERSION if script is COMPARTMENT else CONTROL_VERSION
     if isinstance(version, int) and 0 < version < known:
@@ -137,19 +147,19 @@ def _soundness(db: Connection, where: str, script: str, advice: str) -> Iterator
 
 
 def _fresh_schema(script: str) -> list[Row]:
-    with closing(Connection(":memory:")) as db:
+    with closing(SqliteConnection(":memory:")) as db:
         db.execute(script, ("", "", "", 0) if script is COMPARTMENT else ())
         return db.execute(_SCHEMA).fetchall()
 
 
-def _rows(db: Connection, where: str) -> Iterator[Finding]:
-    if foreign := _count(db, _FOREIGN_ROWS, json.dumps(list(Kind))):
+def _rows(db: SqliteConnection, where: str) -> Iterator[Finding]:
+    if foreign := _count(db, _FOREIGN_ROWS, json.dumps(list(RecordKind))):
         yield error(where, f"rows of an unknown level or kind, which nobody can read: {foreign}", _LOOK)
     if any(_count(db, query) for query in _TAGS):
         yield error(where, "the table of tags disagrees with the memories", _REPAIR, remedy=Remedy.TAGS)
 
 
-def _index(db: Connection, where: str) -> Iterator[Finding]:
+def _index(db: SqliteConnection, where: str) -> Iterator[Finding]:
     analysis = db.execute("SELECT analysis FROM compartment").fetchall()[0][0]
     if analysis == -ANALYSIS_VERSION:
         yield warning(where, "its search index is being made, and is not whole yet", _REINDEX, remedy=Remedy.INDEX)
@@ -170,12 +180,12 @@ def _index(db: Connection, where: str) -> Iterator[Finding]:
         )
 
 
-def _sessions(db: Connection, where: str) -> Iterator[Finding]:
+def _sessions(db: SqliteConnection, where: str) -> Iterator[Finding]:
     for taint, ceiling in db.execute("SELECT taint, ceiling FROM sessions").fetchall():
         if read_label(taint) is None or read_label(ceiling) is None:
             yield error(where, "a session has an unknown level, so nobody can use it", _RESET)
 
 
-def _count(db: Connection, query: str, *bindings: str) -> int:
+def _count(db: SqliteConnection, query: str, *bindings: str) -> int:
     rows: list[Row] = db.execute(query, bindings).fetchall()
     return int(rows[0][0])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tidegate.errors import StorageError
 from tidegate.storage.sqlite.connection import (
-    Connection,
     DriverError,
+    SqliteConnection,
     beside_of,
     driver_errors,
     is_busy,
@@ -64,7 +64,7 @@ def _unlink_copies(path: Path) -> None:
 
 def _wipe(path: Path) -> None:
     """Leave nothing in the file, not even tables, before its name goes. A damaged one just loses its name."""
-    connection: Connection | None = None
+    connection: SqliteConnection | None = None
     try:
         connection = open_file(path, writable=True, synchronous="FULL")
         connection.set_busy_timeout(COMPACT_WAIT_MS)
@@ -78,7 +78,7 @@ def _wipe(path: Path) -> None:
             connection.close()
 
 
-def _compact(connection: Connection) -> bool:
+def _compact(connection: SqliteConnection) -> bool:
     connection.set_busy_timeout(COMPACT_WAIT_MS)
     try:
         _scrub(connection)
@@ -90,24 +90,24 @@ def _compact(connection: Connection) -> bool:
         raise
 
 
-def _scrub(connection: Connection) -> None:
+def _scrub(connection: SqliteConnection) -> None:
     """Whatever is freed from here on is overwritten with zeros, in memory and so in the file."""
     connection.pragma("secure_delete", "ON")
 
 
-def _merge_index(connection: Connection) -> None:
+def _merge_index(connection: SqliteConnection) -> None:
     """A deleted row leaves its terms in the index until segments are merged: merge them all into one."""
     connection.execute("INSERT INTO terms (terms) VALUES ('optimize')")
 
 
-def _rewrite(connection: Connection) -> bool:
+def _rewrite(connection: SqliteConnection) -> bool:
     """Every page anew, without free ones; then the log back to nothing. False while somebody still needs the log."""
     connection.execute("VACUUM")
     ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return not busy
 
 
-def _drop_all(connection: Connection) -> None:
+def _drop_all(connection: SqliteConnection) -> None:
     _scrub(connection)
     with connection:
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%fts5%'")

@@ -8,18 +8,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
-from tidegate.audit.chain import Action, Entry, Event, Pen
+from tidegate.audit.chain import Action, AuditEvent, Entry, Pen
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.records.record import Draft, Kind, Origin, Record
+from tidegate.records.record import Draft, Origin, Record, RecordKind
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns, analyse
 from tidegate.search.ranking import COLUMN_WEIGHTS, FREQUENCY_MAX, Match, Statistics
 from tidegate.search.spelling import words_of
 from tidegate.storage.base import Candidate, Compartment
 from tidegate.storage.sqlite.connection import (
-    Connection,
     DriverError,
     Row,
+    SqliteConnection,
     bounded_work,
     close,
     damaged,
@@ -108,7 +108,7 @@ class SqliteCompartment(Compartment):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: SqliteConnection,
         agent: str,
         level: Level,
         id: str,  # noqa: A002 - the field's name
@@ -131,7 +131,7 @@ class SqliteCompartment(Compartment):
     def snapshot(self) -> AbstractContextManager[None]:
         return transaction(self._db, "BEGIN")
 
-    def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
+    def read(self, kind: RecordKind, key: str, *, chars_max: int | None = None) -> Record | None:
         if chars_max is None:
             rows = self._db.execute(_READ, (kind, key, self._label))
         else:
@@ -140,10 +140,10 @@ class SqliteCompartment(Compartment):
             return self._record(kind, row)
         return None
 
-    def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
+    def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         return {key for (key,) in self._db.execute(_LIVE, (kind, _write_json(tuple(keys)), self._label))}
 
-    def page(self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
+    def page(self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
         if tag is None:
             rows = self._db.execute(_PAGE, (chars_max, kind, after, self._label, limit))
         else:
@@ -227,14 +227,14 @@ class SqliteCompartment(Compartment):
         if columns is not None:
             self._index(row, columns)
 
-    def touch(self, kind: Kind, key: str, updated_at: datetime) -> None:
+    def touch(self, kind: RecordKind, key: str, updated_at: datetime) -> None:
         self._db.execute(_TOUCH, (stamp(updated_at), kind, key))
 
-    def bury(self, kind: Kind, key: str, deleted_at: datetime) -> None:
+    def soft_delete(self, kind: RecordKind, key: str, deleted_at: datetime) -> None:
         row = self._withdraw(kind, key)
         self._db.execute(_BURY, (stamp(deleted_at), row))
 
-    def append(self, event: Event) -> None:
+    def append(self, event: AuditEvent) -> None:
         self._enter(self._pen.write(event, self.last_entry()))
 
     def _enter(self, entry: Entry) -> None:
@@ -242,7 +242,7 @@ class SqliteCompartment(Compartment):
         fields = (event.session, event.action, event.detail, event.commitment, entry.previous, entry.hash)
         enter(self._db, _APPEND, (entry.sequence, stamp(event.at), *fields))
 
-    def _withdraw(self, kind: Kind, key: str) -> int | None:
+    def _withdraw(self, kind: RecordKind, key: str) -> int | None:
         """Take the live record under a key, if any, out of tags, index and statistics; the row's id."""
         found = self._db.execute(_FIND, (kind, key)).fetchone()
         if found is None:
@@ -252,7 +252,9 @@ class SqliteCompartment(Compartment):
             raise StorageError("key: holds data of an unknown level; run `tidegate doctor`")
         if deleted_at is None:
             self._db.executemany(UNTAG, [(kind, tag, key) for tag in _tags(tags)])
-            if kind is Kind.MEMORY and self._db.execute(_IS_INDEXED, (row,)).fetchone():  # not so while it is rebuilt
+            if (
+                kind is RecordKind.MEMORY and self._db.execute(_IS_INDEXED, (row,)).fetchone()
+            ):  # not so while it is rebuilt
                 self._unindex(row, analyse(key, _tags(tags), content), lengths)
         return int(row)
 
@@ -274,7 +276,7 @@ class SqliteCompartment(Compartment):
         self._db.execute(_UNLEARN, (_write_json([word for word, found in held if found is None]),))
         self._db.execute(_ADD_STATISTICS, (-1, *(-length for length in lengths)))
 
-    def _record(self, kind: Kind, row: Row) -> Record:
+    def _record(self, kind: RecordKind, row: Row) -> Record:
         content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at = row
         try:
             return Record(
@@ -321,7 +323,7 @@ def _entry(row: Row) -> Entry:
     except OverflowError:
         time = _EPOCH  # whoever wrote that has broken the chain there, and `verify` must be able to say so
     try:
-        return Entry(sequence, Event(time, session, Action(action), detail, commitment), previous, digest)
+        return Entry(sequence, AuditEvent(time, session, Action(action), detail, commitment), previous, digest)
     except _UNDECODABLE:
         raise damaged() from None
 

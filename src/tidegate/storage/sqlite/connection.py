@@ -57,7 +57,7 @@ class DiskFull(StorageError):
     """There is no room on the disk: the same may work when there is some."""
 
 
-class Connection(apsw.Connection):
+class SqliteConnection(apsw.Connection):
     """A connection. entering: whether it is adding to the audit, by `enter`."""
 
     entering = False
@@ -95,7 +95,7 @@ def driver_errors() -> Iterator[None]:
         raise storage_error(error) from None
 
 
-def open_file(path: Path, *, writable: bool, synchronous: str) -> Connection:
+def open_file(path: Path, *, writable: bool, synchronous: str) -> SqliteConnection:
     """A connection to a database that exists. It is never made here: a missing file is an error (P17).
 
     Until it is confined, nothing it does changes the file.
@@ -106,7 +106,7 @@ def open_file(path: Path, *, writable: bool, synchronous: str) -> Connection:
         connection = _open_sealed(path)
     else:
         flags = apsw.SQLITE_OPEN_READWRITE if writable else apsw.SQLITE_OPEN_READONLY
-        connection = Connection(str(path), flags=flags)  # no SQLITE_OPEN_URI: a path is a path
+        connection = SqliteConnection(str(path), flags=flags)  # no SQLITE_OPEN_URI: a path is a path
     _leave_file_alone(connection, _size(wal_of(path)) > 0)
     _wait_for_locks(connection)
     _defend(connection)
@@ -117,13 +117,13 @@ def open_file(path: Path, *, writable: bool, synchronous: str) -> Connection:
     return connection
 
 
-def open_foreign(path: Path) -> Connection:
+def open_foreign(path: Path) -> SqliteConnection:
     """A connection to somebody else's database, for reading. Where nobody has it open, nothing is put beside it."""
     beside = [path.with_name(f"{path.name}{suffix}") for suffix in ("-shm", "-journal")]
     if _size(wal_of(path)) == 0 and not any(each.exists() for each in beside):
         connection = _open_sealed(path)
     else:
-        connection = Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        connection = SqliteConnection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         _leave_file_alone(connection, True)
     _wait_for_locks(connection)
     _defend(connection)
@@ -131,12 +131,12 @@ def open_foreign(path: Path) -> Connection:
     return connection
 
 
-def is_sealed(connection: Connection) -> bool:
+def is_sealed(connection: SqliteConnection) -> bool:
     """Whether the file was opened as one that nobody can change: then it is not to be kept open for long."""
     return bool(connection.open_flags & apsw.SQLITE_OPEN_URI)
 
 
-def close(connection: Connection) -> None:
+def close(connection: SqliteConnection) -> None:
     """Give back a file. What the last one to close cannot write into it stays in its log, and nothing is lost.
 
     When the file has lost its name, SQLite leaves alone what bears it now, and the log of that.
@@ -166,7 +166,7 @@ def _keep_private(path: Path) -> None:
 
 def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> None:
     """A new database, made by a script of SQL statements; in the file, and synchronised, on return."""
-    connection = Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+    connection = SqliteConnection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     try:
         _write_ahead(connection)
         set_synchronous(connection, "FULL")
@@ -176,9 +176,9 @@ def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> No
         connection.close()
 
 
-def copy_file(connection: Connection, path: Path) -> None:
+def copy_file(connection: SqliteConnection, path: Path) -> None:
     """Copy the whole database of a connection, as of one moment, into a file."""
-    target = Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    target = SqliteConnection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         with target.backup("main", connection, "main") as backup:
             backup.step()
@@ -186,7 +186,7 @@ def copy_file(connection: Connection, path: Path) -> None:
         target.close()
 
 
-def confine(connection: Connection, *, writable: bool, table: str | None = None) -> None:
+def confine(connection: SqliteConnection, *, writable: bool, table: str | None = None) -> None:
     """The second wall (P17): from now on only plain reads, and changes where `writable`; of one table, if given.
 
     No ATTACH, so no other file can be reached; no schema change; no other pragma. It runs when a statement is
@@ -209,7 +209,7 @@ def confine(connection: Connection, *, writable: bool, table: str | None = None)
     _leave_file_alone(connection, False)
 
 
-def enter(connection: Connection, statement: str, bindings: tuple[Value, ...]) -> None:
+def enter(connection: SqliteConnection, statement: str, bindings: tuple[Value, ...]) -> None:
     """Add to the audit (P9). To an authorizer a REPLACE is an INSERT like any other, so no statement but this may."""
     connection.entering = True
     try:
@@ -222,13 +222,13 @@ def _is_fixed(action: int, table: str) -> bool:
     return action in _CHANGING and (table.lower().startswith("sqlite_") or table.lower() in _FIXED[action])
 
 
-def set_synchronous(connection: Connection, synchronous: str) -> None:
+def set_synchronous(connection: SqliteConnection, synchronous: str) -> None:
     """NORMAL: power loss may cost the last moments, whole transactions at a time. FULL: it costs nothing."""
     connection.execute(f"PRAGMA synchronous = {synchronous}")
 
 
 @contextmanager
-def transaction(connection: Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+def transaction(connection: SqliteConnection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
     """All the changes inside, or none; with a plain BEGIN, one moment in time for all the reads inside.
 
     A signal's exception comes right after a statement that was run, BEGIN among them: that is inside as well.
@@ -245,7 +245,7 @@ def transaction(connection: Connection, begin: str = "BEGIN IMMEDIATE") -> Itera
 
 
 @contextmanager
-def bounded_work(connection: Connection) -> Iterator[None]:
+def bounded_work(connection: SqliteConnection) -> Iterator[None]:
     """Ends a search after `SEARCH_STEPS_MAX` virtual machine steps, the same for the same data.
 
     Raises: BudgetSpentError.
@@ -275,9 +275,9 @@ def _is_sealed(path: Path) -> bool:
     return _size(log) == 0 and not memory.exists()
 
 
-def _open_sealed(path: Path) -> Connection:
+def _open_sealed(path: Path) -> SqliteConnection:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return Connection(f"file:{quote(str(path))}?immutable=1", flags=flags)
+    return SqliteConnection(f"file:{quote(str(path))}?immutable=1", flags=flags)
 
 
 def _size(path: Path) -> int:
@@ -288,12 +288,12 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _leave_file_alone(connection: Connection, alone: bool) -> None:
+def _leave_file_alone(connection: SqliteConnection, alone: bool) -> None:
     """Whether the last connection, when it closes, leaves the log as it is instead of writing it into the file."""
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(alone))
 
 
-def _wait_for_locks(connection: Connection) -> None:
+def _wait_for_locks(connection: SqliteConnection) -> None:
     """Another process may be writing: wait up to `BUSY_TIMEOUT_MS`, never fail at once.
 
     SQLite's own waiting looks ever less often, up to 100 ms apart: whoever waits longest is starved by newcomers.
@@ -313,24 +313,24 @@ def _wait_for_locks(connection: Connection) -> None:
     connection.set_busy_handler(wait)
 
 
-def _write_ahead(connection: Connection) -> None:
+def _write_ahead(connection: SqliteConnection) -> None:
     """WAL: readers never wait for a writer, and a commit is one append. The file remembers it."""
     connection.pragma("journal_mode", "wal")
 
 
-def _defend(connection: Connection) -> None:
+def _defend(connection: SqliteConnection) -> None:
     """No writes to the schema or to shadow tables by hand, no functions from a schema, no strings in double quotes."""
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
 
 
-def _keep_temporary_data_in_memory(connection: Connection) -> None:
+def _keep_temporary_data_in_memory(connection: SqliteConnection) -> None:
     """Sorting must not spill content into temporary files, which have no level (P11)."""
     connection.pragma("temp_store", "memory")
 
 
-def _plan_once(connection: Connection) -> None:
+def _plan_once(connection: SqliteConnection) -> None:
     """A statement has one plan, whatever is asked: else some are compiled anew at each run, those of FTS5 as well."""
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 

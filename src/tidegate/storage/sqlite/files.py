@@ -15,8 +15,8 @@ from tidegate.policy.levels import Level
 from tidegate.search.analysis import ANALYSIS_VERSION
 from tidegate.storage.base import not_its_own
 from tidegate.storage.sqlite.connection import (
-    Connection,
     DiskFull,
+    SqliteConnection,
     close,
     confine,
     create_file,
@@ -224,7 +224,7 @@ class FileIdentity:
         return (found.st_dev, found.st_ino) == (self.device, self.inode)
 
 
-def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, synchronous: str) -> Connection:
+def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, synchronous: str) -> SqliteConnection:
     """A confined connection to a compartment's file, which must be what its name says (P17).
 
     Whether it is the one that belongs there, only the control store knows.
@@ -236,7 +236,7 @@ def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, sy
         return connection
 
 
-def open_audit(path: Path, agent: str, level: Level) -> Connection:
+def open_audit(path: Path, agent: str, level: Level) -> SqliteConnection:
     """A connection to a compartment's file that reads the audit and nothing else. It puts the log away if it is last.
 
     So a look from below leaves no file behind, where the next may come upon a folder that it cannot write.
@@ -246,13 +246,13 @@ def open_audit(path: Path, agent: str, level: Level) -> Connection:
     return connection
 
 
-def open_whole(path: Path) -> Connection:
+def open_whole(path: Path) -> SqliteConnection:
     """A connection to a compartment's file that is not confined, for who says which one it is."""
     with _opened(path, COMPARTMENT_VERSION, migrate, writable=True, synchronous="FULL") as connection:
         return connection
 
 
-def open_control(path: Path, *, writable: bool) -> Connection:
+def open_control(path: Path, *, writable: bool) -> SqliteConnection:
     """A confined connection to the control store's file. One that only reads puts the log away too, if it is last."""
     with _opened(path, CONTROL_VERSION, migrate_control, writable=True, synchronous="FULL") as connection:
         confine(connection, writable=writable)
@@ -262,7 +262,7 @@ def open_control(path: Path, *, writable: bool) -> Connection:
 @contextmanager
 def _opened(
     path: Path, version: int, update: Callable[[Path], None], *, writable: bool, synchronous: str
-) -> Iterator[Connection]:
+) -> Iterator[SqliteConnection]:
     """A connection to a file of our schema, migrated if need be; closed again when what follows fails."""
     FileIdentity.of(path)
     with driver_errors():
@@ -278,7 +278,7 @@ def _opened(
             raise
 
 
-def _is_earlier(connection: Connection, version: int) -> bool:
+def _is_earlier(connection: SqliteConnection, version: int) -> bool:
     found = int(str(connection.pragma("user_version")))
     if found <= 0:
         raise StorageError("the store is damaged: a file is empty; run `tidegate doctor`")

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from tidegate.errors import StorageError
-from tidegate.storage.sqlite.connection import Connection, copy_file, driver_errors, open_file, transaction
+from tidegate.storage.sqlite.connection import SqliteConnection, copy_file, driver_errors, open_file, transaction
 from tidegate.storage.sqlite.schema import (
     COMPARTMENT_VERSION,
     CONTROL_MIGRATIONS,
@@ -42,14 +42,14 @@ def copies_of(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.name}.schema-*"))
 
 
-def _advance(connection: Connection, version: int, migrations: Mapping[int, str]) -> None:
+def _advance(connection: SqliteConnection, version: int, migrations: Mapping[int, str]) -> None:
     with transaction(connection):
         for each in range(_version(connection), version):  # none, if another process was first
             connection.execute(migrations[each])
         connection.pragma("user_version", version)
 
 
-def _keep_copy(connection: Connection, path: Path) -> None:
+def _keep_copy(connection: SqliteConnection, path: Path) -> None:
     """The copy has its name only once it is whole. What a kill leaves of one is among `copies_of` as well."""
     copy = path.with_name(f"{path.name}.schema-{_version(connection)}")
     new = copy.with_name(f"{copy.name}.{secrets.token_hex(8)}.new")
@@ -66,5 +66,5 @@ def _keep_copy(connection: Connection, path: Path) -> None:
             new.unlink(missing_ok=True)
 
 
-def _version(connection: Connection) -> int:
+def _version(connection: SqliteConnection) -> int:
     return int(str(connection.pragma("user_version")))

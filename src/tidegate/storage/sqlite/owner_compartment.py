@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from tidegate.audit.chain import Entry
-from tidegate.records.record import Kind, Record
+from tidegate.records.record import Record, RecordKind
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns
-from tidegate.storage.base import Archive, VersionId
+from tidegate.storage.base import OwnerCompartment, VersionId
 from tidegate.storage.sqlite.compartment import UNTAG, VERSION, SqliteCompartment, stamp
 from tidegate.storage.sqlite.connection import Row, damaged
 
@@ -66,22 +66,22 @@ _HIDE = "UPDATE records SET deleted_at = ? WHERE kind = ? AND key = ?"
 _SET_LENGTHS = "UPDATE records SET key_terms = ?, tags_terms = ?, content_terms = ? WHERE id = ?"
 
 
-class SqliteArchive(SqliteCompartment, Archive):
+class SqliteOwnerCompartment(SqliteCompartment, OwnerCompartment):
     """One file through a connection of its own, as confined as a session's."""
 
-    def versions(self, kind: Kind, key: str) -> list[Record]:
+    def versions(self, kind: RecordKind, key: str) -> list[Record]:
         return [self._record(kind, row) for row in self._db.execute(_VERSIONS, (kind, key, self.level.name))]
 
     def every_version(self) -> Iterator[tuple[Record, bool]]:
         try:
             for newest, label, *row in self._db.execute(_EVERY_VERSION, (self.level.name,)):
-                yield self._record(Kind(label), tuple(row)), bool(newest)
+                yield self._record(RecordKind(label), tuple(row)), bool(newest)
         except ValueError:  # an unknown kind, or no text
             raise damaged() from None
 
-    def dead(self, before: datetime) -> list[VersionId]:
+    def purgeable(self, before: datetime) -> list[VersionId]:
         rows = self._db.execute(_DEAD, (self.level.name, stamp(before)))
-        return [VersionId(Kind(kind), key, version) for kind, key, version in rows]
+        return [VersionId(RecordKind(kind), key, version) for kind, key, version in rows]
 
     def remove(self, version: VersionId) -> Record | None:
         name = (version.kind, version.key, version.version, self.level.name)
@@ -91,10 +91,10 @@ class SqliteArchive(SqliteCompartment, Archive):
                 return self._record(version.kind, removed[0])
         return None
 
-    def adopt_entry(self, entry: Entry) -> None:
+    def import_entry(self, entry: Entry) -> None:
         self._enter(entry)
 
-    def adopt_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
+    def import_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
         if newest:
             self.put(record, columns)
             if record.deleted_at is not None:
@@ -112,7 +112,7 @@ class SqliteArchive(SqliteCompartment, Archive):
             rows = self._db.execute(_OLDEST, (self.level.name, limit))
         else:
             rows = self._db.execute(_OLDEST_OF_TAG, (tag, self.level.name, limit))
-        return [self._record(Kind.MEMORY, row) for row in rows]
+        return [self._record(RecordKind.MEMORY, row) for row in rows]
 
     def index_started(self) -> bool:
         return self._analysis() in (ANALYSIS_VERSION, -ANALYSIS_VERSION)
@@ -126,7 +126,7 @@ class SqliteArchive(SqliteCompartment, Archive):
 
     def unindexed(self, *, after: str, limit: int) -> list[Record]:
         rows = self._db.execute(_UNINDEXED, (after, self.level.name, limit))
-        return [self._record(Kind.MEMORY, row) for row in rows]
+        return [self._record(RecordKind.MEMORY, row) for row in rows]
 
     def index(self, record: Record, columns: Columns) -> None:
         found: list[Row] = self._db.execute(_TO_INDEX, (record.key, record.version, self.level.name)).fetchall()
@@ -134,5 +134,5 @@ class SqliteArchive(SqliteCompartment, Archive):
             self._db.execute(_SET_LENGTHS, (*columns.lengths, row))
             self._index(row, columns)
 
-    def settle_index(self) -> None:
+    def mark_index_complete(self) -> None:
         self._db.execute("UPDATE compartment SET analysis = ?", (ANALYSIS_VERSION,))

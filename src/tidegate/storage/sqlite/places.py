@@ -15,7 +15,7 @@ from tidegate.policy.levels import Level
 from tidegate.storage.base import not_its_own
 from tidegate.storage.control import ControlStore
 from tidegate.storage.sqlite.compaction import unlink
-from tidegate.storage.sqlite.connection import Connection, damaged, driver_errors, transaction
+from tidegate.storage.sqlite.connection import SqliteConnection, damaged, driver_errors, transaction
 from tidegate.storage.sqlite.files import HomeFiles, exists, open_whole
 from tidegate.storage.sqlite.schema import UNCONFIRMED
 
@@ -59,7 +59,7 @@ class Places:
         self.make(agent)
         return True
 
-    def id_of(self, connection: Connection, agent: str, level: Level) -> str:
+    def id_of(self, connection: SqliteConnection, agent: str, level: Level) -> str:
         """The id of an open compartment. Raises: StorageError when it is not the one that belongs there (P17)."""
         with driver_errors():
             found = _id_of(connection)
@@ -93,13 +93,13 @@ class Places:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[Connection]:
+def _alone(path: Path) -> Iterator[SqliteConnection]:
     """A file while nobody else can write it."""
     with closing(open_whole(path)) as db, transaction(db):
         yield db
 
 
-def _id_of(connection: Connection) -> str:
+def _id_of(connection: SqliteConnection) -> str:
     found = connection.execute(_ID).fetchall()
     if len(found) != 1:
         raise damaged()

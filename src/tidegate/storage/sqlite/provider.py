@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 from tidegate.errors import StorageError, TidegateError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive, StorageProvider, View, Witness, WritableView, fresh_id
+from tidegate.storage.base import OwnerCompartment, StorageProvider, View, Witness, WritableView, fresh_id
 from tidegate.storage.inmemory.provider import InMemoryCompartment
 from tidegate.storage.sqlite import files as sqlite_files
 from tidegate.storage.sqlite.compaction import compact, erase, unlink
@@ -26,7 +26,7 @@ from tidegate.storage.sqlite.connection import DriverError, close, damaged, driv
 from tidegate.storage.sqlite.control_store import SqliteControlStore
 from tidegate.storage.sqlite.files import FileIdentity, HomeFiles, exists, open_compartment
 from tidegate.storage.sqlite.filesystems import filesystem_of, is_coherent
-from tidegate.storage.sqlite.owner_compartment import SqliteArchive
+from tidegate.storage.sqlite.owner_compartment import SqliteOwnerCompartment
 from tidegate.storage.sqlite.places import Places
 from tidegate.storage.sqlite.witness import open_witnesses
 
@@ -81,14 +81,16 @@ class SqliteProvider(StorageProvider):
         return self._places.claim(agent, ids)
 
     @contextmanager
-    def archive(self, agent: str, level: Level) -> Iterator[Archive]:
+    def owner_compartment(self, agent: str, level: Level) -> Iterator[OwnerCompartment]:
         self._pool.require_own_process()
         try:
             with (
                 driver_errors(),
-                closing(self._compartment(agent, level, writable=True, kind=SqliteArchive)) as archive,
+                closing(
+                    self._compartment(agent, level, writable=True, kind=SqliteOwnerCompartment)
+                ) as owner_compartment,
             ):
-                yield archive
+                yield owner_compartment
         except UnicodeDecodeError:  # bytes in the file that are not text
             raise damaged() from None
 

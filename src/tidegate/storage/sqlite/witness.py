@@ -10,7 +10,7 @@ from tidegate.audit.chain import Action
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Witness
-from tidegate.storage.sqlite.connection import Connection, DriverError, close
+from tidegate.storage.sqlite.connection import DriverError, SqliteConnection, close
 from tidegate.storage.sqlite.files import HomeFiles, open_audit
 
 # In the words of the two indexes, which are read instead of the chain.
@@ -24,7 +24,7 @@ _HEARD = "SELECT 1 FROM audit WHERE sequence > ? AND session = ? LIMIT 1"
 class SqliteWitness(Witness):
     """The chain in one file, through a connection that can read nothing else in it."""
 
-    def __init__(self, connection: Connection, level: Level) -> None:
+    def __init__(self, connection: SqliteConnection, level: Level) -> None:
         self.level = level
         self._db = connection
 
@@ -41,7 +41,7 @@ class SqliteWitness(Witness):
 @contextmanager
 def open_witnesses(files: HomeFiles, agent: str) -> Iterator[Sequence[Witness]]:
     """The chains of an agent that has files. Raises: StorageError, which says nothing of what is above anyone (P5)."""
-    opened: list[Connection] = []
+    opened: list[SqliteConnection] = []
     try:
         try:
             for level in Level:

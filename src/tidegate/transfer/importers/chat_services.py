@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tidegate.transfer.importers.raw_memory import Found, Source, Unread, first_of, key_for, slug
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source, first_of, key_for, slug
 
 _MARKED = re.compile(r"#{1,6}\s")
 _BOLD = re.compile(r"\*\*(?P<stars>[^*]+?):?\*\*:?|__(?P<lines>[^_]+?):?__:?")
@@ -23,14 +23,14 @@ _FENCE = re.compile(r"(```|~~~)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 
 
-def read_chatgpt(document: object) -> Iterator[Found | Unread]:
+def read_chatgpt(document: object) -> Iterator[RawMemory | Rejected]:
     """The memories of ChatGPT's `memory.json`: a list of objects or of texts, or an object with such a list."""
     items = first_of(document, "memories", "memory", "results") if isinstance(document, dict) else document
     for number, item in enumerate(items if isinstance(items, list) else (), 1):
         yield _chatgpt(f"entry {number}", {"content": item} if isinstance(item, str) else item)
 
 
-def read_claude(document: object) -> Iterator[Found | Unread]:
+def read_claude(document: object) -> Iterator[RawMemory | Rejected]:
     """The memories of Claude's `memories.json`: each section of the summary, and of each project's, is one."""
     accounts = document if isinstance(document, list) else [document]
     for number, account in enumerate(accounts, 1):
@@ -38,16 +38,16 @@ def read_claude(document: object) -> Iterator[Found | Unread]:
         if isinstance(account, dict):
             yield from _claude(place, account)
         else:
-            yield Unread(place, "is not a memory")
+            yield Rejected(place, "is not a memory")
 
 
-def read_entries(text: str, source: Source) -> Iterator[Found]:
+def read_entries(text: str, source: Source) -> Iterator[RawMemory]:
     """The memories of a printed list: one an entry; the heading above it is its tag, `[date]` before it its time."""
     for section in _sections(text):
         for number, entry in _entries(section):
             match = _DATED.fullmatch(entry)
             date, content = (match["date"].strip(), match["text"]) if match else ("", entry)
-            yield Found(
+            yield RawMemory(
                 place=f"line {number}",
                 key=key_for(source, content),
                 content=content,
@@ -56,7 +56,7 @@ def read_entries(text: str, source: Source) -> Iterator[Found]:
             )
 
 
-def read_sections(text: str, key: str, place: str, tags: Iterable[str] = ()) -> Iterator[Found]:
+def read_sections(text: str, key: str, place: str, tags: Iterable[str] = ()) -> Iterator[RawMemory]:
     """The memories of a text in sections: one a section, named after its heading."""
     used: Counter[str] = Counter()
     for section in _sections(text):
@@ -65,7 +65,7 @@ def read_sections(text: str, key: str, place: str, tags: Iterable[str] = ()) -> 
             name = "-".join(part for part in (key, slug(section.heading)) if part)
             used[name] += 1
             unique = f"{name}{_REPEATED.get(used[name], f'+{used[name]}')}"  # no slug has a plus in it
-            yield Found(place=f"{place}, line {section.number}", key=unique, content=content, tags=list(tags))
+            yield RawMemory(place=f"{place}, line {section.number}", key=unique, content=content, tags=list(tags))
 
 
 def has_headings(text: str) -> bool:
@@ -78,14 +78,14 @@ def has_dates(text: str) -> bool:
     return any(_DATED.fullmatch(entry) for section in _sections(text) for _, entry in _entries(section))
 
 
-def _chatgpt(place: str, item: object) -> Found | Unread:
+def _chatgpt(place: str, item: object) -> RawMemory | Rejected:
     if not isinstance(item, dict):
-        return Unread(place, "is not a memory")
+        return Rejected(place, "is not a memory")
     if item.get("enabled") is False:
-        return Unread(place, "was switched off at the source", refused=False)
+        return Rejected(place, "was switched off at the source", refused=False)
     content = first_of(item, "content", "memory", "text", "value")
     identity = item.get("id")
-    return Found(
+    return RawMemory(
         place=place,
         key=f"chatgpt-{identity}" if isinstance(identity, str | int) else key_for(Source.CHATGPT, str(content)),
         content=content,
@@ -95,7 +95,7 @@ def _chatgpt(place: str, item: object) -> Found | Unread:
     )
 
 
-def _claude(place: str, account: Mapping[str, object]) -> Iterator[Found | Unread]:
+def _claude(place: str, account: Mapping[str, object]) -> Iterator[RawMemory | Rejected]:
     summary, projects = account.get("conversations_memory"), account.get("project_memories")
     if isinstance(summary, str):
         yield from read_sections(summary, "claude", place, ["claude"])
@@ -103,19 +103,19 @@ def _claude(place: str, account: Mapping[str, object]) -> Iterator[Found | Unrea
         if isinstance(text, str):
             yield from read_sections(text, f"claude-project-{identity}", f"{place}, project {identity}", ["claude"])
         else:
-            yield Unread(f"{place}, project {identity}", "is not a text")
+            yield Rejected(f"{place}, project {identity}", "is not a text")
     files = account.get("memory_files")
     for number, file in enumerate(files if isinstance(files, list) else (), 1):
         yield _file(f"{place}, file {number}", file)
 
 
-def _file(place: str, file: object) -> Found | Unread:
+def _file(place: str, file: object) -> RawMemory | Rejected:
     if not isinstance(file, dict):
-        return Unread(place, "is not a file of a kind that is known")
+        return Rejected(place, "is not a file of a kind that is known")
     name, content = first_of(file, "path", "name", "file_name"), first_of(file, "content", "text")
     if not isinstance(name, str) or not isinstance(content, str):
-        return Unread(place, "is not a file of a kind that is known")
-    return Found(place=place, key=f"claude-file-{name}", content=content, tags=["claude"])
+        return Rejected(place, "is not a file of a kind that is known")
+    return RawMemory(place=place, key=f"claude-file-{name}", content=content, tags=["claude"])
 
 
 @dataclass(slots=True)

@@ -11,13 +11,13 @@ from pathlib import Path
 from tidegate.errors import InvalidArgument
 from tidegate.files import decoded
 from tidegate.transfer.importers.markdown import SUFFIXES, read_note
-from tidegate.transfer.importers.raw_memory import Found, Unread
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 
 _INSTALLED = frozenset({"node_modules", "site-packages", "venv"})  # what a program put there, and nobody noted
 NOTE_BYTES_MAX = 16 * 1024 * 1024
 
 
-def read_folder(folder: Path) -> Iterator[Found | Unread]:
+def read_folder(folder: Path) -> Iterator[RawMemory | Rejected]:
     """The notes of a folder and those below it, in the order of their names. Raises: InvalidArgument."""
     try:
         yield from _walk(os.path.realpath(folder))  # the folder that was named may be a link; none in it is followed
@@ -25,7 +25,7 @@ def read_folder(folder: Path) -> Iterator[Found | Unread]:
         raise InvalidArgument("file: a folder cannot be read; nothing was changed", argument="file") from None
 
 
-def _walk(folder: str) -> Iterator[Found | Unread]:
+def _walk(folder: str) -> Iterator[RawMemory | Rejected]:
     # By descriptor: a folder that is renamed or replaced by a link meanwhile is still the one that was entered.
     for place, below, names, descriptor in os.fwalk(folder, follow_symlinks=False, onerror=_fail):
         below[:] = sorted(name for name in below if not name.startswith(".") and name not in _INSTALLED)
@@ -35,21 +35,21 @@ def _walk(folder: str) -> Iterator[Found | Unread]:
                 yield _note(name if relative == "." else f"{relative}/{name}", name, descriptor)
 
 
-def _note(path: str, name: str, folder: int) -> Found | Unread:
+def _note(path: str, name: str, folder: int) -> RawMemory | Rejected:
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                return Unread(path, "is not a plain file")
+                return Rejected(path, "is not a plain file")
             if status.st_size > NOTE_BYTES_MAX:
-                return Unread(path, f"is longer than {NOTE_BYTES_MAX} bytes")
+                return Rejected(path, f"is longer than {NOTE_BYTES_MAX} bytes")
             return read_note(path, path, decoded(file.read()), status.st_mtime)
     except OSError as error:
         link = error.errno == errno.ELOOP
-        return Unread(path, "is a link, and links are not followed" if link else "cannot be read")
+        return Rejected(path, "is a link, and links are not followed" if link else "cannot be read")
     except InvalidArgument:
-        return Unread(path, "is neither UTF-8 nor UTF-16")
+        return Rejected(path, "is neither UTF-8 nor UTF-16")
 
 
 def _fail(error: OSError) -> None:

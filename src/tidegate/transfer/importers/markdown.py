@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tidegate.transfer.importers.raw_memory import NO_LABEL, Found
+from tidegate.transfer.importers.raw_memory import NO_LABEL, RawMemory
 
 SUFFIXES = (".md", ".markdown")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
@@ -16,14 +16,14 @@ _LABEL = ("classification",)
 _KNOWN = frozenset((*_TAGS, *_CREATED, *_UPDATED, *_LABEL))
 
 
-def read_note(place: str, name: str, text: str, modified_at: float) -> Found:
+def read_note(place: str, name: str, text: str, modified_at: float) -> RawMemory:
     """The memory that one note is.
 
     name: its path in the folder, with `/`, whatever the system uses. modified_at: of the file, in seconds since 1970.
     Front matter with any other field than those known stays in the content, so that nothing of it is lost.
     """
     fields, body = _front_matter(text)
-    return Found(
+    return RawMemory(
         place=place,
         key=_without_suffix(name),
         content=body,

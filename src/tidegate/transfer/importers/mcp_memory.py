@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tidegate.transfer.export import Line, parsed
-from tidegate.transfer.importers.raw_memory import Found, Unread
+from tidegate.files import TextLine
+from tidegate.transfer.export import parsed
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 
 _ENTITY_FIELDS = ("name", "entityType", "observations")
 _RELATION_FIELDS = ("from", "to", "relationType")
@@ -23,22 +24,22 @@ class _Node:
     relations: list[str] = field(default_factory=list)
 
 
-def read_lines(lines: Iterable[Line]) -> Iterator[Found | Unread]:
+def read_lines(lines: Iterable[TextLine]) -> Iterator[RawMemory | Rejected]:
     """The memories of `memory.jsonl`, which older versions called `memory.json`."""
     nodes: dict[str, _Node] = {}
     for line in lines:
         item = parsed(line)
-        problem = item if isinstance(item, Unread) else _take(nodes, line.place, item, item.get("type"))
+        problem = item if isinstance(item, Rejected) else _take(nodes, line.place, item, item.get("type"))
         if problem:
             yield problem
     yield from _memories(nodes)
 
 
-def read_graph(graph: object) -> Iterator[Found | Unread]:
+def read_graph(graph: object) -> Iterator[RawMemory | Rejected]:
     """The memories of one object with lists of entities and relations."""
     nodes: dict[str, _Node] = {}
     if not isinstance(graph, dict):
-        yield Unread("file", "holds neither entities nor relations")
+        yield Rejected("file", "holds neither entities nor relations")
         return
     for kind, name in (("entity", "entities"), ("relation", "relations")):
         items = graph.get(name)
@@ -49,7 +50,7 @@ def read_graph(graph: object) -> Iterator[Found | Unread]:
     yield from _memories(nodes)
 
 
-def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Unread | None:
+def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Rejected | None:
     if isinstance(item, dict) and kind == "entity" and _is_entity(item):
         node = nodes.setdefault(item["name"], _Node(place))
         node.kind = item["entityType"]
@@ -59,7 +60,7 @@ def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Un
         start, end, relation = (item[name] for name in _RELATION_FIELDS)
         nodes.setdefault(start, _Node(place)).relations.append(f"{start} {relation} {end}")
     else:
-        return Unread(place, "is neither an entity nor a relation")
+        return Rejected(place, "is neither an entity nor a relation")
     return None
 
 
@@ -69,7 +70,7 @@ def _is_entity(item: Mapping[str, object]) -> bool:
     return all(isinstance(text, str) for text in texts)
 
 
-def _memories(nodes: Mapping[str, _Node]) -> Iterator[Found]:
+def _memories(nodes: Mapping[str, _Node]) -> Iterator[RawMemory]:
     for name, node in nodes.items():
         lines = [*node.observations, *node.relations] or [f"{name}: {node.kind}"]
-        yield Found(place=node.place, key=name, content="\n".join(lines), tags=[node.kind] if node.kind else [])
+        yield RawMemory(place=node.place, key=name, content="\n".join(lines), tags=[node.kind] if node.kind else [])

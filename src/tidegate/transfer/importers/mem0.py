@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tidegate.transfer.export import Line, parsed
-from tidegate.transfer.importers.raw_memory import Found, Source, Unread, first_of, key_for
+from tidegate.files import TextLine
+from tidegate.transfer.export import parsed
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source, first_of, key_for
 
 _GONE = "deleted"
 
 
-def read_lines(lines: Iterable[Line]) -> Iterator[Found | Unread]:
+def read_lines(lines: Iterable[TextLine]) -> Iterator[RawMemory | Rejected]:
     """The memories of a `memories.jsonl`: one object a line."""
     for line in lines:
         item = parsed(line)
-        yield item if isinstance(item, Unread) else _memory(line.place, item, {})
+        yield item if isinstance(item, Rejected) else _memory(line.place, item, {})
 
 
-def read_document(document: object) -> Iterator[Found | Unread]:
+def read_document(document: object) -> Iterator[RawMemory | Rejected]:
     """The memories of a list, or of an object with a list of `results` or `memories`."""
     names: dict[object, object] = {}
     items = document
@@ -31,14 +32,14 @@ def read_document(document: object) -> Iterator[Found | Unread]:
         yield _memory(f"entry {number}", item, names)
 
 
-def _memory(place: str, item: object, names: Mapping[object, object]) -> Found | Unread:
+def _memory(place: str, item: object, names: Mapping[object, object]) -> RawMemory | Rejected:
     if not isinstance(item, dict):
-        return Unread(place, "is not a memory")
+        return Rejected(place, "is not a memory")
     if item.get("state") == _GONE or item.get("deleted_at") is not None:
-        return Unread(place, "was deleted at the source", refused=False)
+        return Rejected(place, "was deleted at the source", refused=False)
     content = first_of(item, "memory", "content", "text", "data")
     identity = item.get("id")
-    return Found(
+    return RawMemory(
         place=place,
         key=f"mem0-{identity}" if isinstance(identity, str | int) else key_for(Source.MEM0, str(content)),
         content=content,

@@ -22,7 +22,7 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RawMemory:
     """One memory of a source. The values are as they stood there, of whatever kind.
 
     place: where it stands, for people: a line, an entry, a row, a note. It carries nothing of the content.
@@ -39,7 +39,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class Rejected:
     """What a source holds and no memory was made of. refused: the owner should know that something is amiss."""
 
     place: str

@@ -9,18 +9,19 @@ from typing import Any
 
 from tidegate import files
 from tidegate.errors import InvalidArgument
+from tidegate.files import TextLine
 from tidegate.records.jsonl import NotJsonError, read_value
-from tidegate.transfer.export import Line, read_export
+from tidegate.transfer.export import read_export
 from tidegate.transfer.importers import chat_services as foreign_chat
 from tidegate.transfer.importers import folder
 from tidegate.transfer.importers import markdown as foreign_notes
 from tidegate.transfer.importers import mcp_memory as foreign_mcp
 from tidegate.transfer.importers import mem0 as foreign_mem0
 from tidegate.transfer.importers import triggerfish as foreign_triggerfish
-from tidegate.transfer.importers.raw_memory import Found, Source, Unread
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 from tidegate.transfer.importers.sniffing import source_of_document, source_of_line
 
-Read = Callable[[], Iterator[Found | Unread]]
+Read = Callable[[], Iterator[RawMemory | Rejected]]
 
 _SQLITE = b"SQLite format 3\0"
 _UNPACK = "unpack it, and import the file of memories in it; a backup goes back by `tidegate restore-backup`"
@@ -28,7 +29,7 @@ _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _FIRST, _END = "memory:", "memory;"  # ';' is the character after ':'
 _NAMES_MAX, _NAME_CHARS_MAX = 10, 64  # in a message
 _LINES = {Source.TIDEGATE: read_export, Source.MCP: foreign_mcp.read_lines, Source.MEM0: foreign_mem0.read_lines}
-_DOCUMENTS: dict[Source, Callable[[Any], Iterator[Found | Unread]]] = {
+_DOCUMENTS: dict[Source, Callable[[Any], Iterator[RawMemory | Rejected]]] = {
     Source.MCP: foreign_mcp.read_graph,
     Source.MEM0: foreign_mem0.read_document,
     Source.CHATGPT: foreign_chat.read_chatgpt,
@@ -53,7 +54,7 @@ _EXPECTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedSource:
     """A source, and how to read it. modified_at: when it was last written, in seconds since 1970."""
 
     source: Source
@@ -61,7 +62,7 @@ class Opened:
     read: Read
 
 
-def open_source(path: str | Path, source: Source | None = None, agent: str | None = None) -> Opened:
+def open_source(path: str | Path, source: Source | None = None, agent: str | None = None) -> OpenedSource:
     """The file or folder that the owner named.
 
     source: what it is; None to find out. agent: whose memories to take from a source that holds several agents'.
@@ -70,16 +71,16 @@ def open_source(path: str | Path, source: Source | None = None, agent: str | Non
     place = files.named(path)
     if files.is_folder(place):
         _require(source in (None, Source.MARKDOWN), "is a folder, and only notes in Markdown come in one")
-        return Opened(Source.MARKDOWN, None, lambda: _some_of(Source.MARKDOWN, folder.read_folder(place)))
+        return OpenedSource(Source.MARKDOWN, None, lambda: _some_of(Source.MARKDOWN, folder.read_folder(place)))
     start = files.head(place, len(_SQLITE))
     _require(start != b"", "is empty")
     _require(not start.startswith(_PACKED), f"is an archive; {_UNPACK}")
     if start == _SQLITE or source is Source.TRIGGERFISH:
         _require(source in (None, Source.TRIGGERFISH), "is a database, and only Triggerfish's memories come in one")
-        return Opened(Source.TRIGGERFISH, None, _triggerfish(place, agent))
+        return OpenedSource(Source.TRIGGERFISH, None, _triggerfish(place, agent))
     text = _Text(place)
     chosen = source or text.source()
-    return Opened(chosen, files.modified_at(place), text.reader(chosen))
+    return OpenedSource(chosen, files.modified_at(place), text.reader(chosen))
 
 
 def _triggerfish(path: Path, agent: str | None) -> Read:
@@ -92,7 +93,7 @@ def _triggerfish(path: Path, agent: str | None) -> Read:
     return lambda: _some_of(Source.TRIGGERFISH, rows(read_pairs(path, _FIRST, _END), chosen))
 
 
-def _some_of(source: Source, read: Iterator[Found | Unread]) -> Iterator[Found | Unread]:
+def _some_of(source: Source, read: Iterator[RawMemory | Rejected]) -> Iterator[RawMemory | Rejected]:
     """What was read. Raises: InvalidArgument, with what was expected, when that was nothing at all."""
     nothing = True
     for each in read:
@@ -112,7 +113,7 @@ class _Text:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._line = next(files.read_lines(path), Line(1, ""))
+        self._line = next(files.read_lines(path), TextLine(1, ""))
         self._first = _value(self._line.text or "")
 
     def source(self) -> Source:
@@ -133,13 +134,13 @@ class _Text:
             return lambda: iter([foreign_notes.read_note(name, name, self._text(), self._modified_at())])
         return lambda: self._read(source)
 
-    def _read(self, source: Source) -> Iterator[Found | Unread]:
+    def _read(self, source: Source) -> Iterator[RawMemory | Rejected]:
         document = self._document()
         if document is not None and _holds_none(source, document):
             return iter(())
         return _some_of(source, self._printed(source) if document is None else _DOCUMENTS[source](document))
 
-    def _printed(self, source: Source) -> Iterator[Found | Unread]:
+    def _printed(self, source: Source) -> Iterator[RawMemory | Rejected]:
         _require(not isinstance(self._first, dict), _EXPECTED[source])  # JSON, a value a line
         text = self._text()
         if source is Source.CLAUDE and foreign_chat.has_headings(text) and not foreign_chat.has_dates(text):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.files_small import read_small
+from tidegate.files import read_small
 
 
 def test_a_file_is_read_whole_and_a_larger_one_can_be_told_by_one_byte_more(tmp_path: Path) -> None:
