@@ -102,7 +102,7 @@ class Generator:
             (lambda: t.Planned(self._seat()), 3),
             (lambda: t.Say(self._seat(), self._words(3)), 4),
             (lambda: t.Said(self._seat()), 3),
-            (lambda: t.Raise(self._seat(), self._level()), 6),
+            (self._raise, 6),
             (self._ceiling, 2),
             (lambda: t.Reset(self._seat()), 2),
             (self._end, 4),
@@ -270,6 +270,12 @@ class Generator:
         """Mostly of a child, since it has a taint to hand back."""
         kids = [session.seat for session in self._model.sessions.values() if session.parent and not session.ended]
         return t.End(self._random.choice(kids) if kids and self._random.random() < 0.7 else self._seat())
+
+    def _raise(self) -> t.Op:
+        """Not past a file that is lost: such a raise is refused, and whether the file was used is known above only."""
+        seat, level = self._seat(), self._level()
+        stopped = any(agent == seat.agent and lost.can_flow_to(level) for agent, lost in self._model.lost)
+        return t.Get(seat, KEYS[0]) if stopped else t.Raise(seat, level)
 
     def _ceiling(self) -> t.Op:
         """The owner's act, which P5 leaves out where it takes what lies above into account."""
