@@ -190,7 +190,7 @@ class Session:
         """The jobs that the session sees, and those that it makes."""
         from tidegate.jobs.session_jobs import SessionJobs  # most sessions do without them
 
-        return SessionJobs(self._gate, self._handle, self._sessions, self.limits, self._origin, self._generation)
+        return SessionJobs(self._gate, self._handle, self.limits, self._origin, self._generation)
 
     @property
     def runs(self) -> SessionRuns:
@@ -224,7 +224,7 @@ class Session:
         clearance: the highest level that the channel may show; None: nobody said, so nothing may. channel: its name.
         Raises: Refused (ended, clearance).
         """
-        self._sessions.check_output(self.id, channel, clearance)
+        self._gate.flow.check_output(self.id, channel, clearance)
 
     def call_tool(self, name: str, arguments: Mapping[str, object] | None = None) -> dict[str, object]:
         """The result of a tool that the model called: one JSON object.

@@ -69,6 +69,7 @@ class Store:
             ids=ids,
             audit_reads=audit_reads,
         )
+        self.flow = self._gate.flow
 
     def session(
         self,

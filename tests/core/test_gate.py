@@ -80,7 +80,7 @@ def test_p1_a_write_that_saw_too_much_is_refused_and_undone(store: Store) -> Non
 
 
 class RacingSeat(SessionHandle):
-    """A seat of which another thread writes down, at the worst moment, where the session stood before."""
+    """A handle in which another thread writes down, at the worst moment, where the session stood before."""
 
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, getattr(self, "seen", None) or value if name == "seen" else value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Thread
 from typing import Any, NoReturn
@@ -185,7 +186,7 @@ def meanwhile(scene: Scene, patch: pytest.MonkeyPatch, act: Callable[[], object]
     audit_log = scene.store.sessions._audit_log
     real, acts = audit_log.chain, iter([act])
 
-    def chain(agent: str, level: Level) -> Chain:
+    def chain(agent: str, level: Level) -> AbstractContextManager[Chain]:
         for each in acts:
             each()
         return real(agent, level)
@@ -228,7 +229,7 @@ def test_p4_a_call_that_a_raise_overtook_is_judged_anew(scene: Scene, monkeypatc
     session = scene.store.session(AGENT, "main")
     meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.CONFIDENTIAL))
     with pytest.raises(Refused, match="must not be told"):
-        scene.store.sessions.dispatch(
+        scene.store.flow.dispatch(
             session.id, "tool", Classification(source=Level.PUBLIC, sink=Level.INTERNAL), Pin.TRUSTED
         )
 

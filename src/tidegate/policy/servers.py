@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidegate.policy.decisions import Allow, Decision, Deny
+from tidegate.policy.decisions import Allow, Decision, Deny, PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.policy.session_state import SessionState
 
@@ -65,15 +65,23 @@ class ServerResult:
 ServerEvent = ServerCall | ServerSend | ServerResult
 
 _PINS = {
-    Pin.CHANGED: Deny("P14", "the server's tools have changed: the owner looks at them with `tidegate tools trust`"),
-    Pin.NEW: Deny("P14", "the owner has not looked at this tool yet: `tidegate tools trust`"),
-    Pin.GONE: Deny("P14", "the server does not have this tool any more"),
-    Pin.UNKNOWN: Deny("P17", "unknown tool"),
+    Pin.CHANGED: Deny(
+        PolicyRule.P14, "the server's tools have changed: the owner looks at them with `tidegate tools trust`"
+    ),
+    Pin.NEW: Deny(PolicyRule.P14, "the owner has not looked at this tool yet: `tidegate tools trust`"),
+    Pin.GONE: Deny(PolicyRule.P14, "the server does not have this tool any more"),
+    Pin.UNKNOWN: Deny(PolicyRule.P17, "unknown tool"),
 }
-_UNCLASSIFIED = Deny("P14", "the tool has no classification: the owner gives it a source and a sink in config.toml")
-_SINK = Deny("P14", "this session has read what this tool must not be told: the owner can start a fresh session")
-CEILING = Deny("P4", "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session")
-_WITHHELD = Deny("P4", "the result was withheld: it is not for this session")
+_UNCLASSIFIED = Deny(
+    PolicyRule.P14, "the tool has no classification: the owner gives it a source and a sink in config.toml"
+)
+_SINK = Deny(
+    PolicyRule.P14, "this session has read what this tool must not be told: the owner can start a fresh session"
+)
+CEILING = Deny(
+    PolicyRule.P4, "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session"
+)
+_WITHHELD = Deny(PolicyRule.P4, "the result was withheld: it is not for this session")
 
 
 def judge(event: ServerEvent, state: SessionState) -> Decision:
