@@ -142,6 +142,10 @@ class Listing:
 class CallableTool(Protocol):
     """What `call_tool` needs of a tool: the surfaces show the rest of it."""
 
+    @property
+    def read_only(self) -> bool:
+        """Return whether it changes nothing: then it may run before its session is looked up."""
+
     def run(self, session: Session, arguments: dict[str, object]) -> dict[str, object]:
         """The result, as the tool's output schema says. Raises: the errors of `tidegate.errors`."""
 
@@ -232,7 +236,12 @@ class Session:
         arguments: as the model sent them. Those that try to choose a level are taken out, and audited (P2).
         Raises: InvalidArgument, LimitExceeded, NotFound, Refused, StorageError.
         """
+        if name in self._toolset and self._toolset[name].read_only:
+            return self._gate.run_reading(self._handle, name, lambda: self._run_tool(name, arguments))
         self._gate.admit(self._handle, name, self._toolset)
+        return self._run_tool(name, arguments)
+
+    def _run_tool(self, name: str, arguments: Mapping[str, object] | None) -> dict[str, object]:
         kept, attempted = split_level_arguments(check_arguments(arguments))
         if attempted:
             self._gate.note_attempt(self._handle, name, attempted)

@@ -19,7 +19,7 @@ from tidegate.core.audit_log import AuditLog
 from tidegate.core.flow import FlowChecks
 from tidegate.core.judgement import OvertakenError, allowed, judge_again
 from tidegate.core.sessions import Sessions
-from tidegate.errors import TidegateError
+from tidegate.errors import Refused, TidegateError
 from tidegate.policy.decisions import Decision
 from tidegate.policy.events import PostToolResponse, PreToolCall
 from tidegate.policy.rules import decide
@@ -53,6 +53,8 @@ class SessionHandle:
 
     id: str
     seen: SessionRow | None
+    looks: int = 0
+    """How often it was looked up: what changes it is nobody's concern, only that it changed."""
 
 
 class Gate:
@@ -104,6 +106,24 @@ class Gate:
             with self._audit_log.refusing(tool), suppress(OvertakenError):
                 return self._write(row, verb)
 
+    def run_reading(self, seat: SessionHandle, tool: str, run: Callable[[], T]) -> T:
+        """Return what a tool that only reads answers. The look-up of the read in it is the only one.
+
+        What it answers without a read, an error above all, leaves after a look-up of its own (P4, P13).
+        Raises: Refused, and what the tool raises.
+        """
+        before = seat.looks
+        try:
+            answer = run()
+        except Refused:
+            raise  # the read in it was refused, and that is entered
+        except Exception:
+            self.admit(seat, tool, (tool,))
+            raise
+        if seat.looks == before:
+            self.admit(seat, tool, (tool,))
+        return answer
+
     def admit(self, seat: SessionHandle, tool: str, known_tools: Collection[str]) -> SessionRow:
         """The session as it stands now, as PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
         return self._admitted(self._look(seat), tool, known_tools)
@@ -119,6 +139,7 @@ class Gate:
 
     def _look(self, seat: SessionHandle) -> SessionRow | None:
         seat.seen = found = self._sessions.read(seat.id)
+        seat.looks += 1
         return found  # not `seat.seen`: another thread may have written there meanwhile what it saw before
 
     def _release(self, row: SessionRow, tool: str, answer: Answer[T]) -> T:
