@@ -28,7 +28,7 @@ class TidegateError(Exception):
         self.details = details
 
     def to_dict(self) -> dict[str, object]:
-        """`{code, message, …details}`, as every surface shows it under `error`."""
+        """Return `{code, message, …details}`, as every surface shows it under `error`."""
         return {"code": self.code, "message": self.message, **self.details}
 
 

@@ -244,7 +244,7 @@ def test_p4_whoever_marks_by_the_taint_is_told_of_it(home: Home, older: object) 
     home.backend.put_back(older)
     told: list[Level] = []
     with home.open() as store:
-        store.sessions.tell(store.sessions.named(AGENT, "main").id, told.append)
+        store.sessions.on_raise(store.sessions.named(AGENT, "main").id, told.append)
         store.resume(AGENT, "main")
     assert told == [Level.INTERNAL]
 

@@ -49,7 +49,7 @@ class Act:
 
 @dataclass(slots=True)
 class SessionHandle:
-    """A session, and where it stood when last looked at. Only a guess: nothing leaves on its word."""
+    """A session, and its row when last looked at. Only a guess: nothing leaves on its word."""
 
     id: str
     seen: SessionRow | None
@@ -78,69 +78,69 @@ class Gate:
         self._audit_reads = audit_reads
         self.flow = FlowChecks(sessions, audit_log)
 
-    def read(self, seat: SessionHandle, tool: str, verb: Callable[[View], Answer[T]]) -> T:
-        """What a reading verb answers to the session. Raises: Refused, StorageError, and what the verb raises.
+    def read(self, handle: SessionHandle, tool: str, verb: Callable[[View], Answer[T]]) -> T:
+        """Return what a reading verb answers to the session. Raises: Refused, StorageError, and what the verb raises.
 
-        The verb runs where the session was last seen, which a read may do unseen; its answer, or its error, leaves
-        only if the session still stands there (P4, P13). So a read looks the session up once, after the fact.
+        The verb runs at the taint that was last seen, which a read may do unseen; its answer, or its error, leaves
+        only if the session is still the same (P4, P13). So a read looks the session up once, after the fact.
         """
-        seen = seat.seen
+        seen = handle.seen
         while True:  # each turn follows a raise or an end, of which a session has few
             row = self._admitted(seen, tool, (tool,))
             try:
                 with self._views.view(row.agent, row.taint) as view:
                     answer = verb(view)
             except TidegateError:
-                seen = self._look(seat)
+                seen = self._look(handle)
                 if seen == row:
                     raise
                 continue
-            seen = self._look(seat)
+            seen = self._look(handle)
             if seen == row:
                 return self._release(row, tool, answer)
 
-    def write(self, seat: SessionHandle, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
-        """What a writing verb answers, once its change and entry are stored. Raises: as `read`."""
+    def write(self, handle: SessionHandle, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
+        """Return what a writing verb answers, once its change and entry are stored. Raises: as `read`."""
         while True:  # as above
-            row = self.admit(seat, tool, (tool,))
+            row = self.admit(handle, tool, (tool,))
             with self._audit_log.refusing(tool), suppress(OvertakenError):
                 return self._write(row, verb)
 
-    def run_reading(self, seat: SessionHandle, tool: str, run: Callable[[], T]) -> T:
+    def run_reading(self, handle: SessionHandle, tool: str, run: Callable[[], T]) -> T:
         """Return what a tool that only reads answers. The look-up of the read in it is the only one.
 
         What it answers without a read, an error above all, leaves after a look-up of its own (P4, P13).
         Raises: Refused, and what the tool raises.
         """
-        before = seat.looks
+        before = handle.looks
         try:
             answer = run()
         except Refused:
             raise  # the read in it was refused, and that is entered
         except Exception:
-            self.admit(seat, tool, (tool,))
+            self.admit(handle, tool, (tool,))
             raise
-        if seat.looks == before:
-            self.admit(seat, tool, (tool,))
+        if handle.looks == before:
+            self.admit(handle, tool, (tool,))
         return answer
 
-    def admit(self, seat: SessionHandle, tool: str, known_tools: Collection[str]) -> SessionRow:
-        """The session as it stands now, as PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
-        return self._admitted(self._look(seat), tool, known_tools)
+    def admit(self, handle: SessionHandle, tool: str, known_tools: Collection[str]) -> SessionRow:
+        """Return the session as it is, if PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
+        return self._admitted(self._look(handle), tool, known_tools)
 
     def _admitted(self, row: SessionRow | None, tool: str, known_tools: Collection[str]) -> SessionRow:
         known = tool if tool in known_tools else "unknown tool"  # P12: a name of the model's making is content
         return self._audit_log.require(row, decide(PreToolCall(state_of(row), tool, known_tools)), known)[0]
 
-    def note_attempt(self, seat: SessionHandle, tool: str, arguments: Collection[str]) -> None:
+    def note_attempt(self, handle: SessionHandle, tool: str, arguments: Collection[str]) -> None:
         """Enter in the audit that a model tried to choose a level; it has no other effect (P2)."""
-        row = self.admit(seat, tool, (tool,))
+        row = self.admit(handle, tool, (tool,))
         self._audit_log.record(row, Action.ATTEMPT, f"{tool} {' '.join(sorted(arguments))}")
 
-    def _look(self, seat: SessionHandle) -> SessionRow | None:
-        seat.seen = found = self._sessions.read(seat.id)
-        seat.looks += 1
-        return found  # not `seat.seen`: another thread may have written there meanwhile what it saw before
+    def _look(self, handle: SessionHandle) -> SessionRow | None:
+        handle.seen = found = self._sessions.read(handle.id)
+        handle.looks += 1
+        return found  # not `handle.seen`: another thread may have written there meanwhile what it saw before
 
     def _release(self, row: SessionRow, tool: str, answer: Answer[T]) -> T:
         if self._audit_reads:
@@ -158,5 +158,5 @@ class Gate:
 
 
 def _judge(row: SessionRow, answer: Answer[T]) -> Decision:
-    """POST_TOOL_RESPONSE: every record that the answer drew on, against the session as it stands now."""
+    """Ask POST_TOOL_RESPONSE: every record that the answer drew on, against the session as it is now."""
     return decide(PostToolResponse(row.state, row.agent, [(each.agent, each.level) for each in answer.records]))

@@ -44,32 +44,32 @@ class Sessions:
         self._witnesses = Witnesses(provider, audit_log, self.read, self._set_taint)
         self._ids = ids
         self._limits = limits
-        self._told: dict[str, Callable[[Level], None]] = {}
+        self._on_raise: dict[str, Callable[[Level], None]] = {}
 
     # Looking
 
     def read(self, session: str) -> SessionRow | None:
-        """The session as it stands at this moment, ended or not; None when there is none with this id."""
+        """Return the session as it is at this moment, ended or not; None when none has this id."""
         row = self._stored(session)
         return row if row is None or row.parent is None else self._under_parents(row)
 
     def list(self, agent: str) -> list[SessionRow]:
-        """The named sessions of an agent, ended ones too, by name. For the owner."""
+        """Return the named sessions of an agent, ended ones too, by name. For the owner."""
         rows = self._named.sessions(check_agent(agent))
         return [row if row.parent is None else self._under_parents(row) for row in rows]
 
     def find(self, agent: str, name: str) -> SessionRow:
-        """The living session of this name. Raises: Refused (unknown, ended, ceiling)."""
+        """Return the living session of this name. Raises: Refused (unknown, ended, ceiling)."""
         row = self._settled(check_agent(agent), self._check_name(name))
         return self.living(row.id if row else None, "resume")
 
     def named(self, agent: str, name: str) -> SessionRow:
-        """The same as the control store alone has it: for the owner, who puts right what `find` refuses."""
+        """Return the same as the control store alone has it: for the owner, who puts right what `find` refuses."""
         row = self._named.find(check_agent(agent), self._check_name(name))
         return self.living(row.id if row else None, "resume")
 
     def _settled(self, agent: str, name: str) -> SessionRow | None:
-        """The session of this name as it is stored, once it and its parents stand where the audit says (P4, P7)."""
+        """Return the session of this name as it is stored, once it and its parents are as the audit says (P4, P7)."""
         row = self._named.find(agent, name)
         return None if row is None else self._witnesses.settled(row)
 
@@ -78,7 +78,7 @@ class Sessions:
     def open(
         self, agent: str, name: str | None, level: Level, ceiling: Level | None = None, parent: str | None = None
     ) -> SessionRow:
-        """The session of this name, raised to `level` if it stood lower; without one, or without a name, a new one.
+        """Return the session of this name, raised to `level` if it was lower; without one, or a name, a new one.
 
         ceiling: of a new session; by default its parent's, else RESTRICTED.
         Raises: Refused (ended, ceiling, parent), InvalidArgument.
@@ -97,7 +97,7 @@ class Sessions:
                 return self._new(agent, name, level, ceiling, parent)
 
     def new(self, agent: str, name: str, level: Level, ceiling: Level | None = None) -> SessionRow:
-        """A new session of this name. Raises: InvalidArgument when a session has or had the name."""
+        """Make a new session of this name. Raises: InvalidArgument when a session has or had the name."""
         name = self._check_name(name)
         check_level(level)
         if ceiling is not None:
@@ -192,12 +192,12 @@ class Sessions:
             self.change(session, event, plan)
 
     def reset(self, session: str) -> bool:
-        """End a session for ever (P7), and with it all its children. Their conversations are really removed.
+        """End a session (P7), and with it all its children. Their conversations are really removed.
 
-        Whether nothing of them remains in any file; where it does, a purge removes it.
+        Returns whether nothing of them remains in any file; where it does, a purge removes it.
         Raises: Refused (unknown, ended), StorageError; then it can be run again.
         """
-        with suppress(Refused, StorageError):  # as high as it stood, so that all of what was said goes
+        with suppress(Refused, StorageError):  # as high as it was, so that all of what was said goes
             if (stored := self._named.read(session)) is not None:
                 self._witnesses.settled(stored)
         # What is stored goes before the session does: interrupted in between, a reset can be run again.
@@ -219,13 +219,13 @@ class Sessions:
             return self.change(session, SessionUse, plan)[0]
 
     def _highest_under(self, session: str) -> Level:
-        """The highest taint of those in the family that live."""
+        """Return the highest taint of those in the family that live."""
         row = self.read(session)
         family = [self.read(each.id) for each in self._family(row)] if row and not row.ended else []
         return max((each.taint for each in family if each and not each.ended), default=Level.PUBLIC)
 
     def living_of(self, agent: str) -> int:
-        """How many sessions of an agent live, as far as this process knows."""
+        """Return how many sessions of an agent live, as far as this process knows."""
         rows = (row for store in (self._named, self._ephemeral) for row in store.sessions(agent))
         return sum(not self._as_of_now(row).ended for row in rows)
 
@@ -239,7 +239,7 @@ class Sessions:
                 store.end_life(agent)
 
     def _family(self, row: SessionRow) -> Iterator[SessionRow]:
-        """A session and those that descend from it, ended ones too."""
+        """Yield a session and those that descend from it, ended ones too."""
         yield row
         for store in (self._named, self._ephemeral):
             for each in store.sessions(row.agent):
@@ -296,34 +296,34 @@ class Sessions:
 
     def _set_taint(self, store: ControlStore, session: str, level: Level) -> None:
         store.set_taint(session, level)
-        if session in self._told:
-            self._told[session](level)
+        if session in self._on_raise:
+            self._on_raise[session](level)
 
-    def tell(self, session: str, told: Callable[[Level], None] | None) -> None:
-        """Call `told` with the new taint whenever this process raises the session, before anything is read at it.
+    def on_raise(self, session: str, callback: Callable[[Level], None] | None) -> None:
+        """Call `callback` with the new taint whenever this process raises the session, before anything is read at it.
 
         It must be quick, and raise nothing. None: no more.
         """
-        if told is None:
-            self._told.pop(session, None)
+        if callback is None:
+            self._on_raise.pop(session, None)
         else:
-            self._told[session] = told
+            self._on_raise[session] = callback
 
     # Checking
 
     def _stored(self, session: str) -> SessionRow | None:
-        """The row as it is stored, whatever its parents are."""
+        """Return the row as it is stored, whatever its parents are."""
         row = self._ephemeral.read(session)
         return self._named.read(session) if row is None else self._as_of_now(row)
 
     def _as_of_now(self, row: SessionRow) -> SessionRow:
-        """Ended, if it has outlived its agent: another process may have erased that."""
+        """Return it as ended if it has outlived its agent: another process may have erased that."""
         if row.ended or row.life == self._named.life(row.agent):
             return row
         return replace(row, ended=True)
 
     def _under_parents(self, row: SessionRow) -> SessionRow:
-        """A child lives no longer than its parents (P7), and never under a higher ceiling than theirs (P15).
+        """Return a child as its parents leave it: ended with them (P7), never under a higher ceiling (P15).
 
         One that hangs deeper than any is opened, or from itself, has ended (P17).
         """

@@ -30,7 +30,7 @@ _LEAVING = Deny(PolicyRule.P1, "the result was withheld: it is not for this sess
 
 
 def decide(event: PolicyEvent) -> Decision:
-    """Allow or Deny for one event. Whatever is not recognised is denied (P17)."""
+    """Return Allow or Deny for one event. Whatever is not recognised is denied (P17)."""
     match event:
         case PreToolCall():
             return _before_tool(event)

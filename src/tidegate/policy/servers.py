@@ -35,7 +35,7 @@ class Pin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerCall:
-    """A server's tool is about to be called. In all three events, None stands for what there is not."""
+    """A server's tool is about to be called. In all three events, None means that it does not exist."""
 
     state: SessionState | None
     classification: Classification | None
@@ -85,7 +85,7 @@ _WITHHELD = Deny(PolicyRule.P4, "the result was withheld: it is not for this ses
 
 
 def judge(event: ServerEvent, state: SessionState) -> Decision:
-    """Allow or Deny, for a session that lives. Allow holds the taint of a call from before its first byte on."""
+    """Return Allow or Deny, for a session that lives. Allow holds the taint of a call from before its first byte on."""
     if isinstance(event, ServerCall) and event.pin is not Pin.TRUSTED:
         return _PINS.get(event.pin, _PINS[Pin.UNKNOWN])  # P17
     if event.classification is None:
@@ -98,7 +98,7 @@ def judge(event: ServerEvent, state: SessionState) -> Decision:
 
 
 def launders(classifications: Collection[Classification]) -> bool:
-    """Whether something could be written to one server high and read back low: some source is not ⊒ some sink (P14)."""
+    """Return whether something could be written to a server high and read back low: a source is not ⊒ a sink (P14)."""
     return any(not a.sink.can_flow_to(b.source) for a in classifications for b in classifications)
 
 
