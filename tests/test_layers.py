@@ -19,8 +19,8 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # From the bottom up: folders, and modules at the root. Each may import itself and whatever comes before it.
 LAYERS = (
-    "errors",
     "policy",
+    "errors",
     "search",
     "records",
     "audit",

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 class SessionMemory:
     """The five verbs of one session. Everything goes through the gate."""
 
-    def __init__(self, gate: Gate, seat: SessionHandle, limits: Limits, origin: Origin) -> None:
+    def __init__(self, gate: Gate, handle: SessionHandle, limits: Limits, origin: Origin) -> None:
         self._gate = gate
-        self._handle = seat
+        self._handle = handle
         self._limits = limits
         self._origin = origin
 
     def save(self, key: str, content: str, tags: Iterable[str] | str | None = None) -> Saved:
-        """What was stored, at the session's live taint: created, updated or unchanged.
+        """Return what was stored, at the session's live taint: created, updated or unchanged.
 
         key: 1 to 256 code points, kept in NFC. content: up to 1 MiB of UTF-8, kept exactly. tags: up to 64.
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
@@ -55,12 +55,12 @@ class SessionMemory:
         return self.save_many([(key, content, tags)])[0]
 
     def save_many(self, items: Iterable[tuple[str, str, Iterable[str] | str | None]]) -> list[Saved]:
-        """What was stored, in the order given; all of it in one transaction, or nothing. Raises: as `save`."""
+        """Return what was stored, in the order given; all of it in one transaction, or nothing. Raises: as `save`."""
         checked = [self._item(*check_item(item)) for item in items]
         return self._gate.write(self._handle, "memory_save", partial(memory.save, items=checked))
 
     def get(self, key: str) -> Memory | None:
-        """The highest visible variant, content whole; None alike for what is hidden, deleted or never was.
+        """Return the highest visible variant, content whole; None alike for what is hidden, deleted or never was.
 
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
         """
@@ -68,11 +68,11 @@ class SessionMemory:
         return self._gate.read(self._handle, "memory_get", partial(memory.get, key=key))
 
     def search(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> list[Hit]:
-        """Visible memories that match, best first. As `find`, without the word on completeness."""
+        """Return the visible memories that match, best first. As `find`, without the word on completeness."""
         return list(self.find(query, max_results=max_results).hits)
 
     def find(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Hits:
-        """Visible memories that match, best first, and whether the search ran to its end.
+        """Return visible memories that match, best first, and whether the search ran to its end.
 
         query: plain words in any language; nothing in it is syntax. Empty or wordless: no hits.
         max_results: 1 to 100, counted after shadowing. Contents are excerpts of up to 500 code points.
@@ -86,18 +86,18 @@ class SessionMemory:
         return self._gate.read(self._handle, "memory_search", verb)
 
     def explain(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Explanation:
-        """The hits of `find`, with the terms that the query became and each score by its parts. Raises: as `find`."""
+        """Return the hits of `find`, with the query's terms and each score by its parts. Raises: as `find`."""
         query = check_query(query, self._limits)
         most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
         verb = partial(search.explain, query=analyse_query(query), max_results=most)
         return self._gate.read(self._handle, "memory_search", verb)
 
     def list(self, tag: str | None = None) -> Listing:
-        """All visible memories in key order; with `tag`, those whose visible variant carries it. See `Listing`."""
+        """Return all visible memories by key; with `tag`, those whose visible variant carries it. See `Listing`."""
         return Listing(self._gate, self._handle, check_tag(tag, self._limits))
 
     def delete(self, key: str) -> Deleted:
-        """What was hidden at the session's own level, and which lower variant shows again.
+        """Hide the memory at the session's own level; return it, and which lower variant shows again.
 
         Raises: NotFound (with `visible_at` where a lower variant is visible), InvalidArgument, LimitExceeded,
         Refused, StorageError.
@@ -115,13 +115,13 @@ class SessionMemory:
 class Listing:
     """Memories in key order: iterate for all of them, or take them page by page."""
 
-    def __init__(self, gate: Gate, seat: SessionHandle, tag: str | None) -> None:
+    def __init__(self, gate: Gate, handle: SessionHandle, tag: str | None) -> None:
         self._gate = gate
-        self._handle = seat
+        self._handle = handle
         self._tag = tag
 
     def page(self, limit: int | None = PAGE_DEFAULT, cursor: str | None = None) -> Page:
-        """At most `limit` (1 to 200) memories after `cursor`, contents as excerpts of up to 500 code points.
+        """Return at most `limit` (1 to 200) memories after `cursor`, contents as excerpts of up to 500 code points.
 
         cursor: `next_cursor` of the page before; it holds for this agent, taint and tag only.
         Raises: InvalidArgument, Refused, StorageError.
@@ -131,7 +131,7 @@ class Listing:
         return self._gate.read(self._handle, "memory_list", verb)
 
     def __iter__(self) -> Iterator[Memory]:
-        """Every memory, read page by page. Raises: as `page`, and when the taint rises meanwhile."""
+        """Yield every memory, read page by page. Raises: as `page`, and when the taint rises meanwhile."""
         page = self.page(PAGE_MAX)
         yield from page.memories
         while page.next_cursor is not None:
@@ -142,8 +142,12 @@ class Listing:
 class CallableTool(Protocol):
     """What `call_tool` needs of a tool: the surfaces show the rest of it."""
 
+    @property
+    def read_only(self) -> bool:
+        """Return whether it changes nothing: then it may run before its session is looked up."""
+
     def run(self, session: Session, arguments: dict[str, object]) -> dict[str, object]:
-        """The result, as the tool's output schema says. Raises: the errors of `tidegate.errors`."""
+        """Return the result, as the tool's output schema says. Raises: the errors of `tidegate.errors`."""
 
 
 class Session:
@@ -177,7 +181,7 @@ class Session:
         self._generation = generation
 
     def __repr__(self) -> str:
-        """Whose it is, and its taint as of now, looked up without an entry. Never raises."""
+        """Return whose it is, and its taint as of now, looked up without an entry. Never raises."""
         try:
             row = self._sessions.read(self.id)
             state = "ended" if row is None or row.ended else f"taint={row.taint}"
@@ -187,30 +191,30 @@ class Session:
 
     @property
     def jobs(self) -> SessionJobs:
-        """The jobs that the session sees, and those that it makes."""
+        """Return the jobs that the session sees, and those that it makes."""
         from tidegate.jobs.session_jobs import SessionJobs  # most sessions do without them
 
-        return SessionJobs(self._gate, self._handle, self._sessions, self.limits, self._origin, self._generation)
+        return SessionJobs(self._gate, self._handle, self.limits, self._origin, self._generation)
 
     @property
     def runs(self) -> SessionRuns:
-        """The runs of jobs at the session's own level, for whoever carries them out. Never for a model."""
+        """Return the runs of jobs at the session's own level, for whoever carries them out. Never for a model."""
         from tidegate.jobs.runs import SessionRuns
 
         return SessionRuns(self._gate, self._handle)
 
     @property
     def taint(self) -> Level:
-        """The highest level of anything the session has read, as of now. Raises: Refused when it has ended."""
+        """Return the highest level of anything the session has read, as of now. Raises: Refused when it has ended."""
         return self._sessions.living(self.id).taint
 
     @property
     def ceiling(self) -> Level:
-        """The level that the taint may never pass, as of now. Raises: Refused when the session has ended."""
+        """Return the level that the taint may never pass, as of now. Raises: Refused when the session has ended."""
         return self._sessions.living(self.id).ceiling
 
     def marking(self, origin: Origin) -> Session:
-        """The same session, which marks what it saves with another origin, never with a more trusted one (P18)."""
+        """Return the same session, marking what it saves with another origin, never with a more trusted one (P18)."""
         origin = least_trusted((origin, self._origin))
         if origin is self._origin:
             return self
@@ -219,27 +223,32 @@ class Session:
         return Session(row, self._gate, self._sessions, toolset, self.limits, origin, self._ids, generation=generation)
 
     def check_output(self, clearance: Level | None, *, channel: str) -> None:
-        """Whether what the session says may go to a channel now: PRE_OUTPUT, asked again for every part of an answer.
+        """Check that what the session says may go to a channel now: PRE_OUTPUT, asked for every part of an answer.
 
         clearance: the highest level that the channel may show; None: nobody said, so nothing may. channel: its name.
         Raises: Refused (ended, clearance).
         """
-        self._sessions.check_output(self.id, channel, clearance)
+        self._gate.flow.check_output(self.id, channel, clearance)
 
     def call_tool(self, name: str, arguments: Mapping[str, object] | None = None) -> dict[str, object]:
-        """The result of a tool that the model called: one JSON object.
+        """Return the result of a tool that the model called: one JSON object.
 
         arguments: as the model sent them. Those that try to choose a level are taken out, and audited (P2).
         Raises: InvalidArgument, LimitExceeded, NotFound, Refused, StorageError.
         """
+        if name in self._toolset and self._toolset[name].read_only:
+            return self._gate.run_reading(self._handle, name, lambda: self._run_tool(name, arguments))
         self._gate.admit(self._handle, name, self._toolset)
+        return self._run_tool(name, arguments)
+
+    def _run_tool(self, name: str, arguments: Mapping[str, object] | None) -> dict[str, object]:
         kept, attempted = split_level_arguments(check_arguments(arguments))
         if attempted:
             self._gate.note_attempt(self._handle, name, attempted)
         return self._toolset[name].run(self, kept)
 
     def context(self, *, chars_max: int = CONTEXT_CHARS_MAX) -> Context:
-        """What the session remembers, as a block for a prompt: rules, preferences, persona and projects, in that order.
+        """Return what the session remembers, as a block for a prompt: rules, preferences, persona, then projects.
 
         chars_max: the budget of the memories in it, 100,000 at most. The block is data (P18): it goes into a user
         message, never into the system prompt. Raises: Refused, StorageError.
@@ -247,7 +256,7 @@ class Session:
         return self._gate.read(self._handle, "context", partial(context, ids=self._ids, chars_max=chars_max))
 
     def raise_taint(self, level: Level, *, reason: str = "") -> Level:
-        """The taint after the host raised it to at least `level`, durably. For the host, never for the model.
+        """Raise the taint to at least `level`, durably, and return it. For the host, never for the model.
 
         reason: for the audit, at the new level. Raises: Refused (ended, ceiling); then nothing changed.
         """

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def utc_now() -> datetime:
-    """The time of the system's clock."""
+    """Return the time of the system's clock."""
     return datetime.now(UTC)
 
 
 def _in_utc(clock: Callable[[], datetime]) -> Callable[[], datetime]:
-    """The same clock, in whatever zone it is set: times leave as they are stored, in UTC."""
+    """Return the same clock in UTC, whatever its zone: times leave as they are stored."""
     return lambda: clock().astimezone(UTC)
 
 
@@ -69,6 +69,7 @@ class Store:
             ids=ids,
             audit_reads=audit_reads,
         )
+        self.flow = self._gate.flow
 
     def session(
         self,
@@ -81,7 +82,7 @@ class Store:
         origin: Origin = Origin.AGENT,
         generation: int = 0,
     ) -> Session:
-        """A session, opened or resumed: its taint is the higher of the stored one and `level`.
+        """Return a session, opened or resumed: its taint is the higher of the stored one and `level`.
 
         name: survives restarts; without one the session is ephemeral: at exactly `level`, and nothing is stored of it.
         It is kept in memory until it is ended, so a host that opens many ends them.
@@ -94,26 +95,26 @@ class Store:
         return self._session(row, origin, generation)
 
     def resume(self, agent: str, name: str, *, origin: Origin = Origin.AGENT) -> Session:
-        """The living session of this name. Raises: Refused when nobody made it, or when it has ended."""
+        """Return the living session of this name. Raises: Refused when nobody made it, or when it has ended."""
         return self._session(self.sessions.find(agent, name), origin)
 
     def transfer(self, agent: str) -> Transfer:
-        """Export, import, backup and restore of one agent's memories, for its owner. Raises: InvalidArgument."""
+        """Return export, import, backup and restore of one agent's memories, for its owner. Raises: InvalidArgument."""
         from tidegate.transfer.transfer import Transfer  # sessions do without it
 
-        return Transfer(self._door(agent), self._limits, audit_reads=self._audit_reads)
+        return Transfer(self._owner_context(agent), self._limits, audit_reads=self._audit_reads)
 
     def owner(self, agent: str) -> Owner:
-        """The owner's acts on one agent's memory, at every level. For commands, never for a model.
+        """Return the owner's acts on one agent's memory, at every level. For commands, never for a model.
 
         Raises: InvalidArgument.
         """
         from tidegate.owner.owner import Owner
 
-        return Owner(self._door(agent), self._limits)
+        return Owner(self._owner_context(agent), self._limits)
 
     def agents(self) -> list[str]:
-        """Agents that something was ever saved for, by name. For the owner. Raises: StorageError."""
+        """Return the agents that something was ever saved for, by name. For the owner. Raises: StorageError."""
         return self._provider.agents()
 
     def close(self) -> None:
@@ -128,14 +129,14 @@ class Store:
     ) -> None:
         self.close()
 
-    def _door(self, agent: str) -> OwnerContext:
+    def _owner_context(self, agent: str) -> OwnerContext:
         from tidegate.owner.context import OwnerContext
 
         agent, audit_log = check_agent(agent), self._audit_log
         return OwnerContext(self._provider, agent, self._clock, self._ids, self._expiry, self.sessions, audit_log)
 
     def tidy_runs(self, agent: str, level: Level) -> int:
-        """Really remove what is no longer needed of old runs of jobs; how many versions. Raises: StorageError."""
+        """Really remove old runs of jobs that nobody needs; return how many versions. Raises: StorageError."""
         from tidegate.jobs.retention import tidy
 
         return tidy(self._provider, self._clock, check_agent(agent), level)

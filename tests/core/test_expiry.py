@@ -11,7 +11,7 @@ from tests.core.scene import AGENT, NOW, Open, Scene
 import tidegate
 from tidegate.audit.chain import Action
 from tidegate.core import expiry as core_expiry
-from tidegate.core import maintenance as upkeep
+from tidegate.core import maintenance
 from tidegate.errors import NotFound
 from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
@@ -175,7 +175,7 @@ def test_a_search_passes_over_only_so_many_expired_memories_and_says_that_it_is_
     for number in range(40):
         scene.save(f"old-{number:02}", "apples pears", PUBLIC, "scratch")
     scene.wait(8 * DAY)
-    monkeypatch.setattr(upkeep, "SWEEP_STEP", 0)
+    monkeypatch.setattr(maintenance, "SWEEP_STEP", 0)
     scene.save("new", "apples apples apples")
     read, real = list[str](), core_expiry.ExpiringReader._lives
 
@@ -197,7 +197,7 @@ def test_a_search_passes_over_only_so_many_expired_memories_and_says_that_it_is_
 
 
 def test_a_write_puts_away_only_so_many_and_the_next_goes_on(opening: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "SWEEP_STEP", 2)
+    monkeypatch.setattr(maintenance, "SWEEP_STEP", 2)
     scene = opening(expiry=Expiry(levels={PUBLIC: WEEK}))
     for number in range(5):
         scene.save(f"k{number}", "text")
@@ -239,7 +239,7 @@ def test_kinds_other_than_memories_never_expire(opening: Open) -> None:
 def test_without_rules_the_views_are_the_providers_own(opening: Open) -> None:
     scene = opening()
     scene.save("k", "text")
-    views = upkeep.MaintainedViews(scene.provider, Expiry(), lambda: scene.now)
+    views = maintenance.MaintainedViews(scene.provider, Expiry(), lambda: scene.now)
     with views.view(AGENT, PUBLIC) as view, views.writable_view(AGENT, PUBLIC) as writable:
         assert {type(each) for each in (*view.visible, writable.own)} == {type(_own(scene.provider))}
 
@@ -251,7 +251,7 @@ def _own(provider: StorageProvider) -> object:
 
 def test_with_rules_everything_of_a_compartment_can_still_be_asked(scene: Scene) -> None:
     scene.save("k", "apples", PUBLIC, "scratch")
-    views = upkeep.MaintainedViews(scene.provider, Expiry(tags={"scratch": WEEK}), lambda: scene.now)
+    views = maintenance.MaintainedViews(scene.provider, Expiry(tags={"scratch": WEEK}), lambda: scene.now)
     with views.view(AGENT, PUBLIC) as view:
         own = view.visible[0]
         assert [entry.sequence for entry in own.entries()] == [1]
@@ -284,6 +284,6 @@ def test_reading_goes_on_where_nothing_can_be_put_away(scene: Scene, monkeypatch
         raise AssertionError("a read wrote")
 
     monkeypatch.setattr(type(scene.provider), "writable_view", refuse)
-    monkeypatch.setattr(type(scene.provider), "archive", refuse)
+    monkeypatch.setattr(type(scene.provider), "owner_compartment", refuse)
     assert scene.content("k") is None
     assert listed(scene) == found(scene, "text") == []

@@ -14,7 +14,7 @@ from tests.storage.scene import database, raw
 
 import tidegate
 from tidegate.audit.chain import Action
-from tidegate.core import maintenance as upkeep
+from tidegate.core import maintenance
 from tidegate.errors import NotFound, StorageError
 from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
@@ -51,7 +51,7 @@ def reopened(scene: Scene) -> Scene:
 @pytest.fixture
 def scene(opening: Open, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """Five memories, of which one step indexes two."""
-    monkeypatch.setattr(upkeep, "INDEX_STEP", 2)
+    monkeypatch.setattr(maintenance, "INDEX_STEP", 2)
     scene = opening()
     for number in range(5):
         scene.save(f"k{number}", f"apples {number}", PUBLIC, "t")
@@ -158,7 +158,7 @@ def test_reading_goes_on_where_the_index_cannot_be_made(scene: Scene, monkeypatc
     def refuse(*_: object) -> None:
         raise StorageError("the store is read-only; nothing was changed")
 
-    monkeypatch.setattr(type(scene.provider), "archive", refuse)
+    monkeypatch.setattr(type(scene.provider), "owner_compartment", refuse)
     assert found(scene, "apples") == ([], False)
     assert scene.content("k1") == "apples 1"
     with pytest.raises(StorageError):
@@ -180,11 +180,11 @@ def test_an_agent_without_anything_needs_no_upkeep(scene: Scene) -> None:
 
 
 def test_agents_that_there_are_not_fill_no_memory(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "KNOWN_MAX", 3)
+    monkeypatch.setattr(maintenance, "KNOWN_MAX", 3)
     for number in range(10):
         assert list(scene.store.session(f"nobody{number}").memory.list()) == []
     kept_up = scene.store._gate._views
-    assert isinstance(kept_up, upkeep.MaintainedViews)
+    assert isinstance(kept_up, maintenance.MaintainedViews)
     assert len(kept_up._indexed) <= 3
     assert found(scene, "apples")[1]
 
@@ -210,7 +210,7 @@ def test_m07_only_one_of_two_processes_begins_the_index_anew(home: Path, monkeyp
             answers = iter([False, True])  # the other process began between the look and the lock
             monkeypatch.setattr(type(owner_compartment), "index_started", lambda _: next(answers))
             monkeypatch.setattr(type(owner_compartment), "clear_index", lambda _: pytest.fail("begun twice"))
-            assert upkeep.index_step(owner_compartment) is None
+            assert maintenance.index_step(owner_compartment) is None
 
 
 def test_m07_rows_lost_from_the_index_come_back_with_a_reindex(home: Path) -> None:
@@ -226,8 +226,8 @@ def test_m07_rows_lost_from_the_index_come_back_with_a_reindex(home: Path) -> No
 
 _KILLED = """
 import os, sys, tidegate
-from tidegate.core import upkeep
-upkeep.INDEX_STEP = 2
+from tidegate.core import maintenance
+maintenance.INDEX_STEP = 2
 with tidegate.open(sys.argv[1]) as store:
     store.owner("assistant").reindex(progress=lambda text: os.kill(os.getpid(), 9))
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Thread
 from typing import Any, NoReturn
@@ -156,9 +157,9 @@ def test_p4_a_session_that_is_opened_again_rises_to_where_it_is_opened(scene: Sc
 
 def test_whoever_asked_is_told_of_a_raise_until_it_wants_no_more(scene: Scene) -> None:
     session, told = scene.store.session(AGENT), list[Level]()
-    scene.store.sessions.tell(session.id, told.append)
+    scene.store.sessions.on_raise(session.id, told.append)
     session.raise_taint(Level.INTERNAL)
-    scene.store.sessions.tell(session.id, None)
+    scene.store.sessions.on_raise(session.id, None)
     assert session.raise_taint(Level.CONFIDENTIAL) is Level.CONFIDENTIAL
     assert told == [Level.INTERNAL]
 
@@ -172,7 +173,7 @@ def test_p6_a_raise_that_fails_takes_no_session_with_it_that_was_opened_meanwhil
         opening.join(0.2)
         raise StorageError("the disk is full; nothing was changed")
 
-    scene.store.sessions.tell(session.id, fail)
+    scene.store.sessions.on_raise(session.id, fail)
     with pytest.raises(StorageError):
         session.raise_taint(Level.INTERNAL)
     opening.join()
@@ -185,7 +186,7 @@ def meanwhile(scene: Scene, patch: pytest.MonkeyPatch, act: Callable[[], object]
     audit_log = scene.store.sessions._audit_log
     real, acts = audit_log.chain, iter([act])
 
-    def chain(agent: str, level: Level) -> Chain:
+    def chain(agent: str, level: Level) -> AbstractContextManager[Chain]:
         for each in acts:
             each()
         return real(agent, level)
@@ -228,7 +229,7 @@ def test_p4_a_call_that_a_raise_overtook_is_judged_anew(scene: Scene, monkeypatc
     session = scene.store.session(AGENT, "main")
     meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.CONFIDENTIAL))
     with pytest.raises(Refused, match="must not be told"):
-        scene.store.sessions.dispatch(
+        scene.store.flow.dispatch(
             session.id, "tool", Classification(source=Level.PUBLIC, sink=Level.INTERNAL), Pin.TRUSTED
         )
 

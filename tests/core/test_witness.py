@@ -89,7 +89,7 @@ def test_p4_a_call_of_a_servers_tool_counts_as_a_raise(home: Home, older: object
     source = Classification(source=Level.RESTRICTED, sink=Level.RESTRICTED)
     with home.open() as store:
         session = store.session(AGENT, "main")
-        store.sessions.dispatch(session.id, "s.t", source, Pin.TRUSTED)
+        store.flow.dispatch(session.id, "s.t", source, Pin.TRUSTED)
     home.backend.put_back(older)
     assert home.resumed() is Level.RESTRICTED
 
@@ -244,7 +244,7 @@ def test_p4_whoever_marks_by_the_taint_is_told_of_it(home: Home, older: object) 
     home.backend.put_back(older)
     told: list[Level] = []
     with home.open() as store:
-        store.sessions.tell(store.sessions.named(AGENT, "main").id, told.append)
+        store.sessions.on_raise(store.sessions.named(AGENT, "main").id, told.append)
         store.resume(AGENT, "main")
     assert told == [Level.INTERNAL]
 

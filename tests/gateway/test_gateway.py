@@ -388,7 +388,7 @@ def test_p17_a_failure_of_the_store_is_no_yes(
     def fail(*_: object) -> None:
         raise StorageError("the store cannot answer")
 
-    monkeypatch.setattr(store.sessions, "dispatch", fail)
+    monkeypatch.setattr(store.flow, "dispatch", fail)
     with pytest.raises(StorageError):
         call(gateway, "web__echo")
     assert fake.acts == []
@@ -397,7 +397,7 @@ def test_p17_a_failure_of_the_store_is_no_yes(
 def test_p17_a_tool_that_nobody_knows_is_refused_even_by_a_policy_that_says_yes(
     gateway: Gateway, fake: Fake, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store.sessions, "dispatch", lambda *_: PUBLIC)
+    monkeypatch.setattr(store.flow, "dispatch", lambda *_: PUBLIC)
     with pytest.raises(Refused, match=r"^unknown tool$"):
         call(gateway, "nobody__knows")
     assert fake.acts == []

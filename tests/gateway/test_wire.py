@@ -18,6 +18,7 @@ from tidegate.gateway.bounds import CutOffError
 from tidegate.gateway.guard import Guard
 from tidegate.gateway.process import Process
 from tidegate.gateway.wire import Incoming, Outgoing
+from tidegate.policy.decisions import PolicyRule
 
 
 def request(number: int, method: str = "tools/call") -> types.JSONRPCRequest:
@@ -62,7 +63,7 @@ class Owner:
 
     def __call__(self, settled: bool) -> None:
         if not (self.settled if settled else self.later):
-            raise Refused("no", rule="P14")
+            raise Refused("no", rule=PolicyRule.P14)
 
 
 def run(act: Coroutine[Any, Any, None]) -> None:

@@ -278,7 +278,7 @@ ACTS_AT_CONFIDENTIAL: dict[str, Callable[[Store], object]] = {
     "new": lambda store: store.sessions.new("assistant", "other", Level.CONFIDENTIAL),
     "ceiling": lambda store: store.sessions.set_ceiling(_high(store).id, Level.CONFIDENTIAL),
     "end": lambda store: _high(store).end(),
-    "call": lambda store: store.sessions.dispatch(
+    "call": lambda store: store.flow.dispatch(
         store.session("assistant", "main").id,
         "tool",
         Classification(source=Level.CONFIDENTIAL, sink=Level.CONFIDENTIAL),

@@ -10,6 +10,7 @@ from typing import Any, Self
 from tests.yardstick.leaks import Fault, Patch, leak, replaced
 
 from tidegate.audit.chain import Action
+from tidegate.core import session_change
 from tidegate.core.audit_log import AuditLog, Chain
 from tidegate.core.gate import Gate, SessionHandle
 from tidegate.core.sessions import Sessions
@@ -226,9 +227,9 @@ def a_changed_ceiling_is_entered_at_the_lowest_level(patch: Patch) -> None:
 
 @leak(AUDIT, by_model=True)
 def a_raise_is_entered_in_the_chain_it_leaves(patch: Patch) -> None:
-    @replaced(patch, Sessions, "_raise")
-    def raise_(real: Fault, self: Sessions, row: SessionRow, *rest: Any) -> Any:
-        return replace(real(self, row, *rest), level=row.taint)
+    @replaced(patch, session_change, "raising")
+    def raising(real: Fault, row: SessionRow, *rest: Any) -> Any:
+        return replace(real(row, *rest), level=row.taint)
 
 
 @leak(AUDIT, by_model=True)
@@ -248,19 +249,21 @@ def _entered_low(patch: Patch, which: Action) -> None:
 class _EnteredLow(AbstractContextManager["_EnteredLow"]):
     """A chain that enters actions of one kind in another."""
 
-    def __init__(self, own: Chain, lowest: Chain, which: Action) -> None:
+    def __init__(
+        self, own: AbstractContextManager[Chain], lowest: AbstractContextManager[Chain], which: Action
+    ) -> None:
         self._own = own
         self._lowest = lowest
         self._which = which
 
     def __enter__(self) -> Self:
-        self._own.__enter__()
+        self._chain = self._own.__enter__()
         return self
 
-    def enter(self, session: str, *entries: tuple[Action, str]) -> None:
-        self._own.enter(session, *(entry for entry in entries if entry[0] is not self._which))
+    def append(self, session: str, *entries: tuple[Action, str]) -> None:
+        self._chain.append(session, *(entry for entry in entries if entry[0] is not self._which))
         with self._lowest as lowest:
-            lowest.enter(session, *(entry for entry in entries if entry[0] is self._which))
+            lowest.append(session, *(entry for entry in entries if entry[0] is self._which))
 
     def __exit__(self, *error: Any) -> None:
         self._own.__exit__(*error)

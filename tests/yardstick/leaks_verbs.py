@@ -15,6 +15,7 @@ from tidegate.core.conversation_purge import Clearing
 from tidegate.core.gate import Act, Answer
 from tidegate.core.variants import NewRecord
 from tidegate.errors import NotFound, Refused
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.records import cursor as cursors
 from tidegate.records.memory import Status
@@ -62,7 +63,7 @@ def a_delete_is_refused_while_a_variant_stands_above(patch: Patch) -> None:
     @replaced(patch, memory, "delete")
     def delete(real: Fault, view: WritableView, act: Act, key: str) -> Any:
         if holding(above(view.own), key):
-            raise Refused("this memory is shadowed", rule="P8")
+            raise Refused("this memory is shadowed", rule=PolicyRule.P1)
         return real(view, act, key)
 
 

@@ -15,6 +15,7 @@ from tests.yardstick.waking import Lane, wake
 
 from tidegate.audit.chain import Entry, Place
 from tidegate.errors import Refused, StorageError, TidegateError
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.records.memory import Page
 from tidegate.records.record import Record, RecordKind
@@ -284,7 +285,7 @@ class World:
         """The session as its host holds it; after a restart by its name. An ephemeral one cannot be found again."""
         if seat not in self.handles:
             if not seat.named:
-                raise Refused("unknown session", rule="P13")
+                raise Refused("unknown session", rule=PolicyRule.P13)
             self._take(seat, self.store.resume(seat.agent, seat.label))
         return self.handles[seat]
 

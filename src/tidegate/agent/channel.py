@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.errors import Refused
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.session import Session
 
@@ -81,7 +82,7 @@ class GatedChannel:
             try:
                 self._session.check_output(self._channel.clearance, channel=self._channel.name)
             except Refused as refused:
-                if refused.details.get("rule") != "P14":
+                if refused.rule is not PolicyRule.P14:
                     raise
                 self._refusal = refused
         return self._refusal

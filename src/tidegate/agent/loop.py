@@ -28,6 +28,7 @@ from tidegate.agent.transcript import History, StoredMessage
 from tidegate.core.context import CONTEXT_CHARS_MAX
 from tidegate.core.guidance import read_instructions
 from tidegate.errors import Refused, TidegateError
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.records.prompt_block import json_line
 from tidegate.records.record import Origin, least_trusted
@@ -167,7 +168,7 @@ class _Answering:
         try:
             self._session.check_output(self._agent.settings.model_clearance, channel="model")
         except Refused as refused:
-            if refused.details.get("rule") != "P14":
+            if refused.rule is not PolicyRule.P14:
                 raise
             reason = f"the model may not be told what this conversation holds (chat.model_clearance): {refused.message}"
             raise _Over(Ended.WITHHELD, reason) from None
@@ -226,7 +227,7 @@ class _Answering:
         await self._keep(ToolResult(call.id, call.name, done.text, done.failed), done.origin)
         # P12: a name that no tool has is a text of the model's own.
         tool = call.name if call.name in known else "unknown tool"
-        self._outlet.show(ToolCalled(tool, done.failed, done.refused, done.reason.removeprefix(f"{tool}: ")))
+        self._outlet.show(ToolCalled(tool, done.failed, done.refused, done.reason))
 
     def _too_much(self, call: ToolCall, place: int) -> ToolOutcome | None:
         self._same[call.name, call.arguments] += 1

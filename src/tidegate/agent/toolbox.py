@@ -85,7 +85,9 @@ class Toolbox:
 
 def _no(error: TidegateError) -> ToolOutcome:
     text = json_line({"error": error.to_dict()})
-    return ToolOutcome(text, True, Origin.AGENT, error.message, refused=isinstance(error, Refused))
+    if isinstance(error, Refused):
+        return ToolOutcome(text, True, Origin.AGENT, error.reason, refused=True)
+    return ToolOutcome(text, True, Origin.AGENT, error.message)
 
 
 def parse(arguments: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tidegate.cli import output
 from tidegate.cli.todo import lines as todo_lines
 from tidegate.config.home import ChatSettings, Settings
 from tidegate.errors import InvalidArgument, Refused, TidegateError
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.session import Session
 from tidegate.store import Store, fresh_id, utc_now
@@ -233,7 +234,7 @@ class Chat:
         except TidegateError as error:
             view.end()
             view.say(f"tidegate: {error.message}{output.elsewhere(error)}")
-            if error.details.get("rule") == "P7":
+            if isinstance(error, Refused) and error.rule is PolicyRule.P7:
                 self._reopen(view)
 
     def _talk(self, line: str, view: ChatView) -> None:
@@ -289,10 +290,11 @@ class Chat:
         try:
             self._agent.session.raise_taint(_level(word), reason="by the owner")
         except Refused as refused:
-            if refused.details.get("rule") != "P4":
+            if refused.rule is not PolicyRule.P4:
                 raise
-            raise Refused(f"{refused.message}; here, /ceiling LEVEL lifts it", **refused.details) from None
-        view.say(self._standing())
+            view.say(f"tidegate: {refused.message}; here, /ceiling LEVEL lifts it")
+        else:
+            view.say(self._standing())
 
     def _ceiling(self, word: str, view: ChatView) -> None:
         self._store.sessions.set_ceiling(self._agent.session.id, _level(word))

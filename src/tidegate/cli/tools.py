@@ -21,7 +21,7 @@ from tidegate.cli.common import (
 )
 from tidegate.cli.output import escape
 from tidegate.errors import InvalidArgument, Refused
-from tidegate.policy.decisions import Allow, Decision
+from tidegate.policy.decisions import Allow, Decision, PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.servers import Classification, Pin, ServerCall
@@ -174,8 +174,8 @@ def _look(server: Server) -> Definitions:
     except CutOffError as error:
         for line in error.lines:
             info(f"{server.name} wrote: {line}")
-        lines = {"stderr": error.lines} if error.lines else {}
-        raise Refused(f"{server.name}: the server {error.reason}", rule="P14", **lines) from None
+        lines: dict[str, Any] = {"stderr": error.lines} if error.lines else {}
+        raise Refused(f"{server.name}: the server {error.reason}", rule=PolicyRule.P14, **lines) from None
 
 
 def _servers() -> tuple[Path, Mapping[str, Server]]:

@@ -47,10 +47,10 @@ class Context:
 
 
 def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Context]:
-    """Rules, preferences, persona and project memories visible to the session, as much as fits `chars_max`.
+    """Return rules, preferences, persona and project memories visible to the session, as much as fits `chars_max`.
 
     The work is bounded, however much is remembered and asked for: what was not looked at is said to be left out.
-    Each key stands once, at its shadowed variant. What came from outside cannot forge the end of the block: a memory
+    Each key is there once, at its shadowing variant. What came from outside cannot forge the end of the block: a memory
     is one line of JSON, and the marks carry a fresh number (P18).
     """
     room = min(chars_max, CONTEXT_CHARS_LARGEST)
@@ -76,7 +76,7 @@ def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Con
 
 
 def _tagged(view: View, chars_max: int, pages: Iterator[object]) -> Iterator[Record]:
-    """From the session's own level downward, so that what is low cannot crowd out what is high; at each by tag."""
+    """Yield from the session's own level downward, so that low memories cannot crowd out high ones; at each by tag."""
     seen: set[str] = set()
     for depth, tag in product(range(len(view.visible)), CONTEXT_TAGS):
         found = records.of_level(view, depth, RecordKind.MEMORY, tag=tag, batch=PAGE, chars_max=chars_max, pages=pages)

@@ -33,13 +33,13 @@ class Message:
 class Conversation:
     """The messages of one session, in order. They outlast restarts; a reset clears them, or a later purge."""
 
-    def __init__(self, gate: Gate, seat: SessionHandle, origin: Origin) -> None:
+    def __init__(self, gate: Gate, handle: SessionHandle, origin: Origin) -> None:
         self._gate = gate
-        self._handle = seat
+        self._handle = handle
         self._origin = origin
 
     def read(self) -> list[Message]:
-        """All messages, oldest first. Raises: Refused, StorageError."""
+        """Return all messages, oldest first. Raises: Refused, StorageError."""
         return self._gate.read(self._handle, "conversation", partial(_read, session=self._handle.id))
 
     def append(self, contents: Sequence[str], *, origin: Origin | None = None) -> None:
@@ -79,7 +79,7 @@ def _messages(view: View, session: str) -> Iterator[Record]:
 
 
 def _last(view: View, session: str) -> int:
-    """The number of the last message, without going through all of them. A purge may have taken the first ones."""
+    """Return the number of the last message, without reading all of them. A purge may have taken the first ones."""
     least, most = 0, 1
     while _goes_on(view, session, most):
         least, most = most + 1, 2 * most
@@ -90,7 +90,7 @@ def _last(view: View, session: str) -> int:
 
 
 def _goes_on(view: View, session: str, number: int) -> bool:
-    """Whether there is a message after that one."""
+    """Return whether there is a message after that one."""
     after = key_of(session, number)
     pages = (each.page(RecordKind.MESSAGE, after=after, tag=None, limit=1, chars_max=0) for each in view.visible)
     return any(is_of(record.key, session) for page in pages for record in page)

@@ -28,7 +28,7 @@ class Clearing:
         self._clock = clock
 
     def clear(self, rows: Iterable[SessionRow]) -> set[MessagePlace]:
-        """Remove the messages of these sessions, each removal entered in the audit; where there were any.
+        """Remove the messages of these sessions, each removal entered in the audit; return where there were any.
 
         Raises: StorageError.
         """
@@ -48,7 +48,7 @@ class Clearing:
             return self.forget(owner_compartment, row.id) > 0
 
     def forget(self, owner_compartment: OwnerCompartment, session: str) -> int:
-        """Remove the messages of one session at one level; how many there were."""
+        """Remove the messages of one session at one level; return how many there were."""
         return sum(self._steps(owner_compartment, session))
 
     def _steps(self, owner_compartment: OwnerCompartment, session: str) -> Iterator[int]:

@@ -30,7 +30,7 @@ You have a memory that outlasts this conversation. Use it without being asked.
 
 
 def read_instructions(home: Path, agent: str) -> str:
-    """SPINE.md of an agent, if there is one, and below it the guidance on memory.
+    """Return SPINE.md of an agent, if it has one, and below it the guidance on memory.
 
     Raises: StorageError when SPINE.md is there but too large, not UTF-8 or not readable.
     """

@@ -1,6 +1,6 @@
-"""Upkeep: what a store does by itself at the start of a call, in the compartment of that call alone (P2).
+"""What a store does by itself at the start of a call, in the compartment of that call alone (P2).
 
-It makes the index anew after an upgrade changed the text analysis, and it puts away what has expired. Both in
+It makes the index again after an upgrade changed the text analysis, and it puts away what has expired. Both in
 bounded steps, so that no call waits for all of it; each step is whole, so that a kill in between costs nothing.
 """
 
@@ -45,12 +45,12 @@ class MaintainedViews(Views):
     def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
         with suppress(StorageError):  # a home that cannot be written is read all the same; searches say what is lacking
             self._tend_index(agent, taint)
-        return self._faded_view(agent, taint) if self._expiry else self._provider.view(agent, taint)
+        return self._expiring_view(agent, taint) if self._expiry else self._provider.view(agent, taint)
 
     @contextmanager
-    def _faded_view(self, agent: str, taint: Level) -> Iterator[View]:
+    def _expiring_view(self, agent: str, taint: Level) -> Iterator[View]:
         with self._provider.view(agent, taint) as view:
-            yield View(self._faded(view.visible))
+            yield View(self._expiring(view.visible))
 
     @contextmanager
     def writable_view(self, agent: str, taint: Level) -> Iterator[WritableView]:
@@ -62,14 +62,14 @@ class MaintainedViews(Views):
                 yield view
             else:
                 own = ExpiringCompartment(view.own, self._expiry, self._clock())
-                yield WritableView((own, *self._faded(view.visible[1:])), own)
+                yield WritableView((own, *self._expiring(view.visible[1:])), own)
 
-    def _faded(self, visible: tuple[CompartmentReader, ...]) -> tuple[CompartmentReader, ...]:
+    def _expiring(self, visible: tuple[CompartmentReader, ...]) -> tuple[CompartmentReader, ...]:
         now = self._clock()
         return tuple(ExpiringReader(each, self._expiry, now) for each in visible)
 
     def _tend_index(self, agent: str, taint: Level) -> None:
-        """One step towards a whole index, if it is not; looked at once, and then until it is whole."""
+        """Take one step towards a whole index, if it is not; looked at once, and then until it is whole."""
         after = self._indexed.get((agent, taint), "")
         if after is None:
             return
@@ -80,7 +80,7 @@ class MaintainedViews(Views):
             with self._provider.owner_compartment(agent, taint) as owner_compartment:
                 following = index_step(owner_compartment, after)
         if len(self._indexed) >= KNOWN_MAX:
-            self._indexed.clear()  # to be looked at again: anybody may ask for agents that there are not
+            self._indexed.clear()  # to be looked at again: anybody may ask for agents that do not exist
         self._indexed[agent, taint] = following
 
     def _sweep(self, agent: str, taint: Level) -> None:
@@ -95,7 +95,7 @@ class MaintainedViews(Views):
 def index_step(owner_compartment: OwnerCompartment, after: str = "") -> str | None:
     """Index some memories that the index lacks, by key; the key to go on after, or None once the index is whole.
 
-    An index of another analysis is begun anew.
+    An index of another analysis is begun again.
     """
     if not owner_compartment.index_started():
         with owner_compartment.transaction():
@@ -108,14 +108,14 @@ def index_step(owner_compartment: OwnerCompartment, after: str = "") -> str | No
             owner_compartment.index(record, columns)
         if len(lacking) == INDEX_STEP:
             return lacking[-1].key
-        if owner_compartment.unindexed(after="", limit=1):  # begun anew meanwhile
+        if owner_compartment.unindexed(after="", limit=1):  # begun again meanwhile
             return ""
         owner_compartment.mark_index_complete()
     return None
 
 
 def rebuild_index(owner_compartment: OwnerCompartment, now: datetime, progress: Callable[[str], object]) -> int:
-    """Make the index anew, in steps, as an act of the owner; how many memories. Interrupted, the next one goes on."""
+    """Make the index again, in steps, as an act of the owner; how many memories. Interrupted, the next one goes on."""
     with owner_compartment.transaction():
         owner_compartment.clear_index()
     after = index_step(owner_compartment)
@@ -139,7 +139,7 @@ def sweep(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) ->
 
 
 def _expired(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) -> list[tuple[Record, datetime]]:
-    """By each rule the longest unsaved, so that whatever else a rule lets expire does so later."""
+    """Return by each rule the longest unsaved, so that whatever else a rule lets expire does so later."""
     found: dict[str, tuple[Record, datetime]] = {}
     for tag in (*expiry.tags, *([None] if owner_compartment.level in expiry.levels else [])):
         for record in owner_compartment.oldest(tag=tag, limit=SWEEP_STEP):

@@ -17,12 +17,12 @@ from tidegate.storage.base import View, WritableView
 
 
 def save(view: WritableView, act: Act, items: Sequence[NewRecord]) -> Answer[list[Saved]]:
-    """Each item at the view's own level: created, updated, or unchanged when content and tags are the same."""
+    """Save each item at the view's own level: created, updated, or unchanged when content and tags are the same."""
     return Answer([records.save(view, act, item) for item in items], ())
 
 
 def get(view: View, key: str) -> Answer[Memory | None]:
-    """The highest visible variant, whole, with a word when a lower one is newer."""
+    """Return the highest visible variant, whole, with a word when a lower one is newer."""
     variants = records.variants(view.visible, RecordKind.MEMORY, key)
     if not variants:
         return Answer(None, ())
@@ -32,7 +32,7 @@ def get(view: View, key: str) -> Answer[Memory | None]:
 
 
 def page(view: View, *, tag: str | None, limit: int, cursor: str | None) -> Answer[Page]:
-    """Memories in key order after the cursor, at most `limit`, each key once. Raises: InvalidArgument (cursor)."""
+    """Return at most `limit` memories in key order after the cursor, each key once. Raises: InvalidArgument."""
     own = view.visible[0]
     after = read_cursor(cursor, own.agent, own.level, tag)
     size, memories, drawn_on = AnswerSize(), list[Memory](), list[Record]()
@@ -49,7 +49,7 @@ def page(view: View, *, tag: str | None, limit: int, cursor: str | None) -> Answ
 
 
 def delete(view: WritableView, act: Act, key: str) -> Answer[Deleted]:
-    """Hides the memory at the view's own level. Raises: NotFound, saying where else the key is visible."""
+    """Hide the memory at the view's own level. Raises: NotFound, saying where else the key is visible."""
     own = view.own.read(RecordKind.MEMORY, key)
     lower = records.variants(view.visible[1:], RecordKind.MEMORY, key)
     if own is None or not own.live:

@@ -23,13 +23,13 @@ from tidegate.storage.base import BudgetSpentError, Candidate, View
 
 
 def search(view: View, query: Query, *, echoed: str, max_results: int) -> Answer[Hits]:
-    """Visible memories that match, best first. echoed: what else the answer will hold."""
+    """Return the visible memories that match, best first. echoed: what else the answer will hold."""
     with view.snapshot():
         return _hits(view, _ranked(view, query), echoed, max_results)
 
 
 def explain(view: View, query: Query, *, max_results: int) -> Answer[Explanation]:
-    """The same hits, with the terms that the query became and each score by its parts."""
+    """Return the same hits, with the terms that the query became and each score by its parts."""
     with view.snapshot():
         ranking = _ranked(view, query)
         found = _hits(view, ranking, "", max_results)
@@ -83,7 +83,7 @@ class _Corpus:
             self.frequencies.update(compartment.frequencies(rare))
 
     def words_like(self, word: Word) -> Iterator[str]:
-        """Words in the vocabulary that begin as the word does, or nearly."""
+        """Yield words in the vocabulary that begin as the word does, or nearly."""
         for compartment in self._view.visible:
             for first, below in spelling.ranges(word):
                 yield from compartment.vocabulary(first, below, limit=spelling.VOCABULARY_MAX)
@@ -114,7 +114,7 @@ def _ranked(view: View, query: Query) -> _Ranking:
 
 
 def _corrected(query: Query, corpus: _Corpus) -> Query:
-    """The query, with what words may have been meant that no visible memory holds."""
+    """Return the query, with what words may have been meant that no visible memory holds."""
     unknown = spelling.unknown(query, corpus.frequencies)
     suggestions = {word.text: spelling.closest(word, corpus.words_like(word)) for word in unknown}
     if not any(suggestions.values()):
@@ -124,17 +124,17 @@ def _corrected(query: Query, corpus: _Corpus) -> Query:
 
 
 def _candidates(view: View, depth: int, probe: Sequence[str]) -> Iterator[Candidate]:
-    """Those that hold a word that is looked up."""
+    """Yield those that hold a word that is looked up."""
     return _unshadowed(view, depth, view.visible[depth].candidates(probe)) if probe else iter(())
 
 
 def _newest(view: View, depth: int, common: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-    """The newest of those that hold the common words; how well they match, their texts will tell."""
+    """Yield the newest of those that hold the common words; how well they match, their texts will tell."""
     return _unshadowed(view, depth, view.visible[depth].newest(common)) if common else iter(())
 
 
 def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
-    """The first candidates that nothing above shadows: shadow first, then limit (P5)."""
+    """Return the first candidates that nothing above shadows: shadow first, then limit (P5)."""
     left, spent = rank.CANDIDATES_MAX, False
     while left and not spent:
         batch, spent = _batch(candidates, left)
@@ -147,7 +147,7 @@ def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iter
 
 
 def _batch(candidates: Iterator[Candidate], most: int) -> tuple[list[Candidate], bool]:
-    """The next ones, and whether the bound on the work ended them: what was found before counts."""
+    """Return the next ones, and whether the bound on the work ended them: what was found before counts."""
     batch: list[Candidate] = []
     try:
         for each in islice(candidates, most):
@@ -160,7 +160,7 @@ def _batch(candidates: Iterator[Candidate], most: int) -> tuple[list[Candidate],
 def _reranked(
     view: View, query: Query, best: list[_RankedCandidate], probe: Sequence[str], corpus: _Corpus
 ) -> list[_RankedCandidate]:
-    """The best candidates scored again by their texts, the others after them."""
+    """Return the best candidates scored again by their texts, the others after them."""
     head, tail = best[: rerank.RERANKED_MAX], best[rerank.RERANKED_MAX :]
     read = [_read(view, each, chars_max=rerank.TEXT_CHARS_MAX) for each in head]
     texts = [(each.base, _text(record)) for each, record in zip(head, read, strict=True)]

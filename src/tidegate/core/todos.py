@@ -18,22 +18,22 @@ from tidegate.storage.base import View, WritableView
 class SessionTodos:
     """The to-do list as one session sees it: the highest visible variant."""
 
-    def __init__(self, gate: Gate, seat: SessionHandle, limits: Limits, origin: Origin) -> None:
+    def __init__(self, gate: Gate, handle: SessionHandle, limits: Limits, origin: Origin) -> None:
         self._gate = gate
-        self._handle = seat
+        self._handle = handle
         self._limits = limits
         self._origin = origin
 
     def read(self) -> tuple[Todo, ...]:
-        """The list, in its order; empty when there is none. Raises: Refused, StorageError."""
+        """Return the list, in its order; empty when none was written. Raises: Refused, StorageError."""
         return self.read_with_origin()[0]
 
     def read_with_origin(self) -> tuple[tuple[Todo, ...], Origin | None]:
-        """The list as `read` gives it, and where it came from (P18); None when there is none. Raises: as `read`."""
+        """Return the list as `read` does, and where it came from (P18); None for no list. Raises: as `read`."""
         return self._gate.read(self._handle, "todo_read", _read)
 
     def write(self, todos: Sequence[Todo | dict[str, object]]) -> tuple[Todo, ...]:
-        """The list as it now is, at the session's live taint; it replaces the one that was seen.
+        """Store the list at the session's live taint, and return it; it replaces the one that was seen.
 
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
         """

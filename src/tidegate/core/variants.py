@@ -31,7 +31,7 @@ class NewRecord:
 
 
 def save(view: WritableView, act: Act, item: NewRecord, action: Action = Action.SAVE) -> Saved:
-    """At the view's own level: created, updated, or unchanged when content and tags are the same."""
+    """Save at the view's own level: created, updated, or unchanged when content and tags are the same."""
     before = view.own.read(item.kind, item.key)
     if before is not None and before.live and (before.content, before.tags) == (item.content, item.tags):
         view.own.touch(item.kind, item.key, max(act.at, before.updated_at))
@@ -44,13 +44,13 @@ def save(view: WritableView, act: Act, item: NewRecord, action: Action = Action.
 
 
 def hide(view: WritableView, act: Act, record: Record) -> None:
-    """Hides a live record of the view's own level; it stays for the audit."""
+    """Hide a live record of the view's own level; it stays for the audit."""
     view.own.soft_delete(record.kind, record.key, act.at)
     view.own.append(event_of(view.own.place, act, Action.DELETE, record))
 
 
 def variants(visible: Sequence[CompartmentReader], kind: RecordKind, key: str) -> list[Record]:
-    """The live variants of a key, highest first: the first shadows the others."""
+    """Return the live variants of a key, highest first: the first shadows the others."""
     found = (compartment.read(kind, key) for compartment in visible)
     return [record for record in found if record is not None and record.live]
 
@@ -64,19 +64,19 @@ def every(
     tag: str | None = None,
     after: str = "",
 ) -> Iterator[Record]:
-    """Live records of one compartment in key order, read `batch` at a time, contents cut to `chars_max`."""
+    """Yield live records of one compartment in key order, read `batch` at a time, contents cut to `chars_max`."""
     return chain.from_iterable(_batches(compartment, kind, tag, after, batch, chars_max))
 
 
 def shadowed(view: View, depth: int, kind: RecordKind, keys: Collection[str]) -> set[str]:
-    """Those of the keys under which a live variant stands above, among the compartments of the view."""
+    """Return those of the keys that have a live variant above, among the compartments of the view."""
     return {key for upper in view.visible[:depth] for key in upper.live(kind, keys)}
 
 
 def merged(
     view: View, kind: RecordKind, *, tag: str | None, after: str, batch: int, chars_max: int
 ) -> Iterator[Record]:
-    """Live records in key order, each key once, at its highest variant, contents cut to `chars_max`."""
+    """Yield live records in key order, each key once, at its highest variant, contents cut to `chars_max`."""
     streams = [_stream(view, depth, kind, tag, after, batch, chars_max) for depth in range(len(view.visible))]
     last: str | None = None
     for key, _, record in heapq.merge(*streams):
@@ -96,9 +96,9 @@ def of_level(
     after: str = "",
     pages: Iterator[object] | None = None,
 ) -> Iterator[Record]:
-    """Live records of one compartment of the view that carry a tag, in key order, without those that are shadowed.
+    """Yield live records of one compartment of the view that carry a tag, in key order, without shadowed ones.
 
-    pages: one is taken for each batch that is read; when there is none left, no more is read.
+    pages: one is taken for each batch that is read; when none is left, no more is read.
     """
     for records in _batches(view.visible[depth], kind, tag, after, batch, chars_max, pages):
         hidden = shadowed(view, depth, kind, [record.key for record in records])
@@ -106,12 +106,12 @@ def of_level(
 
 
 def event_of(place: Place, act: Act, action: Action, version: Draft, status: str = "") -> AuditEvent:
-    """The audit event of a change to one version: it commits to the content without revealing it (P9)."""
+    """Return the audit event of a change to one version: it commits to the content without revealing it (P9)."""
     return version_event(place, act.at, act.session, action, version, status)
 
 
 def _next_version(item: NewRecord, before: Record | None, act: Act) -> tuple[Draft, Status]:
-    """Versions count on over a deletion; the time of creation starts anew, and no time runs backwards."""
+    """Count versions on over a deletion; the time of creation starts again, and no time runs backwards."""
     replaces = before is not None and before.live
     draft = Draft(
         kind=item.kind,
@@ -130,7 +130,7 @@ def _next_version(item: NewRecord, before: Record | None, act: Act) -> tuple[Dra
 def _stream(
     view: View, depth: int, kind: RecordKind, tag: str | None, after: str, batch: int, chars_max: int
 ) -> Iterator[tuple[str, int, Record]]:
-    """What `merged` merges. Without a tag every variant is in some stream, so the one above comes just before."""
+    """Return what `merged` merges. Without a tag every variant is in some stream: the one above comes just before."""
     if tag is None:
         records = every(view.visible[depth], kind, after=after, batch=batch, chars_max=chars_max)
     else:

@@ -21,18 +21,18 @@ from tidegate.storage.control import ControlStore, SessionRow
 
 @dataclass(frozen=True, slots=True)
 class Testimony:
-    """What all chains of an agent say of one session. highest: at which it stood; PUBLIC where they say nothing."""
+    """What all chains of an agent say of one session. highest: its highest taint; PUBLIC where they say nothing."""
 
     highest: Level
     ended: bool
 
     def adds_to(self, row: SessionRow) -> bool:
-        """Whether the session stands lower than this, or lives though it ended."""
+        """Return whether the session is lower than this, or lives though it ended."""
         return not row.ended and (self.ended or not self.highest.can_flow_to(row.taint))
 
 
 class Witnesses:
-    """Asks the chains when a session is opened, before any view. Nothing but where it stood leaves from here (P5)."""
+    """Asks the chains when a session is opened, before any view. Nothing but its taint leaves from here (P5)."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Witnesses:
         self._set_taint = set_taint
 
     def settled(self, row: SessionRow) -> SessionRow | None:
-        """A named session as it is stored once it and its parents stand as high as the audit says, or have ended.
+        """Return a named session as it is stored once it and its parents are as high as the audit says, or ended.
 
         Nothing is entered: it has been. Raises: Refused (ceiling), StorageError (a chain that cannot be read).
         """
@@ -77,7 +77,7 @@ class Witnesses:
                     return
 
     def require_all_known(self, agent: str) -> None:
-        """Nothing, unless a session was lost: then a new one could bear its name. Raises: Refused, StorageError.
+        """Refuse if a session was lost: a new one could bear its name. Raises: Refused, StorageError.
 
         An older copy lacks what was opened last. So in each chain one known session is enough.
         """
@@ -86,7 +86,7 @@ class Witnesses:
 
 
 def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:
-    """Sessions of an agent that the audit knows and the control store does not, the oldest of each chain first.
+    """Return sessions of an agent that the audit knows and the control store does not, of each chain the oldest first.
 
     Their names are in no chain: their ids stand for them. Raises: StorageError.
     """
@@ -105,7 +105,7 @@ def _testimony(provider: StorageProvider, agent: str, session: str) -> Testimony
 
 
 def _lost(provider: StorageProvider, agent: str, *, latest: bool) -> Iterator[str]:
-    """latest: of each chain only those that come after the latest known one."""
+    """Yield what is lost. latest: of each chain only those that come after the latest known one."""
     known = provider.control.read
     with provider.witnesses(agent) as witnesses:
         for witness in witnesses:
@@ -121,7 +121,7 @@ def _lost(provider: StorageProvider, agent: str, *, latest: bool) -> Iterator[st
 
 
 def spare_name(control: ControlStore, agent: str, name: str) -> str:
-    """A name like this one that no session has or had."""
+    """Return a name like this one that no session has or had."""
     while control.find(agent, name) is not None:
         name += "'"
     return name

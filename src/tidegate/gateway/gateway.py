@@ -26,6 +26,7 @@ from tidegate.gateway.bounds import ARGUMENTS_BYTES_MAX, CutOffError
 from tidegate.gateway.catalog import CatalogEntry, catalog
 from tidegate.gateway.pins import Definitions, Pins, verdict
 from tidegate.gateway.replies import Result, no_answer, outside
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification, Pin
 from tidegate.session import Session
@@ -62,7 +63,7 @@ class Gateway:
         connect: Connect | None = None,
         hop: Hop = asyncio.to_thread,
     ) -> None:
-        self._sessions = store.sessions
+        self._flow = store.flow
         self._session = session.id
         self._servers = servers
         self._pins = pins
@@ -91,13 +92,10 @@ class Gateway:
         """
         offer = (await self._hop(catalog, self._servers.values(), self._pins)).get(name)
         if offer is None:
-            await self._refuse("tool", None, Pin.UNKNOWN)  # its name is the model's own text (P12)
+            await self._refuse(None, None, Pin.UNKNOWN)  # its name is the model's own text (P12)
         _check_arguments(arguments or {})
-        try:
-            async with self._turns[offer.server.name]:
-                return await self._call(offer, arguments or {})
-        except Refused as refused:
-            raise Refused(f"{offer.name}: {refused.message}", **refused.details) from None
+        async with self._turns[offer.server.name]:
+            return await self._call(offer, arguments or {})
 
     async def close(self) -> None:
         """End every connection. Takes a few seconds at most; nothing is sent."""
@@ -131,20 +129,20 @@ class Gateway:
             await self._drop(offer.server)
             raise
         # Not in another thread: between this check and the return nothing else gets a turn.
-        self._sessions.check_result(self._session, offer.name, offer.classification)
+        self._flow.check_result(self._session, offer.name, offer.classification)
         return result
 
-    async def _dispatch(self, tool: str, classification: Classification | None, pin: Pin) -> Level:
-        return await self._hop(self._sessions.dispatch, self._session, tool, classification, pin)
+    async def _dispatch(self, tool: str | None, classification: Classification | None, pin: Pin) -> Level:
+        return await self._hop(self._flow.dispatch, self._session, tool, classification, pin)
 
-    async def _refuse(self, tool: str, classification: Classification | None, pin: Pin) -> NoReturn:
+    async def _refuse(self, tool: str | None, classification: Classification | None, pin: Pin) -> NoReturn:
         """What the policy says to a pin that is not trusted, entered in the audit. Never yes (P17)."""
         await self._dispatch(tool, classification, pin)
-        raise Refused("unknown tool", rule="P17")
+        raise Refused("unknown tool", rule=PolicyRule.P17, tool=tool)
 
     def _check(self, offer: CatalogEntry, granted: Level, settled: bool) -> None:
         """P4: once more, right before a message goes to the server."""
-        self._sessions.check_send(self._session, offer.name, offer.classification, granted if settled else None)
+        self._flow.check_send(self._session, offer.name, offer.classification, granted if settled else None)
 
     async def _ready(self, server: Server, check: Check) -> tuple[ServerConnection, Definitions]:
         """The connection to a server, and how the server defines its tools now."""

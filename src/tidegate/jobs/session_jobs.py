@@ -11,7 +11,6 @@ from functools import partial
 
 from tidegate.core import variants as records
 from tidegate.core.gate import Act, Answer, Gate, SessionHandle
-from tidegate.core.sessions import Sessions
 from tidegate.core.variants import NewRecord
 from tidegate.errors import InvalidArgument, LimitExceeded, NotFound
 from tidegate.jobs import runs
@@ -41,12 +40,9 @@ _BATCH = 100
 class SessionJobs:
     """The jobs that one session sees, and those that it makes."""
 
-    def __init__(
-        self, gate: Gate, seat: SessionHandle, sessions: Sessions, limits: Limits, origin: Origin, generation: int
-    ) -> None:
+    def __init__(self, gate: Gate, seat: SessionHandle, limits: Limits, origin: Origin, generation: int) -> None:
         self._gate = gate
         self._handle = seat
-        self._sessions = sessions
         self._limits = limits
         self._origin = origin
         self._generation = generation
@@ -73,7 +69,7 @@ class SessionJobs:
             schedule=schedule,
             timezone=timezone or "UTC",
             prompt=check_content(prompt, self._limits, "prompt"),
-            ceiling=self._sessions.check_scheduling(self._handle.id, ceiling, generation),
+            ceiling=self._gate.flow.check_scheduling(self._handle.id, ceiling, generation),
             generation=generation,
             channel=None if channel is None else check_key(channel, self._limits, "channel"),
             time_limit_seconds=time_limit_seconds and _time_limit(time_limit_seconds),

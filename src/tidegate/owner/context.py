@@ -13,25 +13,16 @@ from tidegate.audit.chain import OWNER
 from tidegate.core.audit_log import AuditLog
 from tidegate.core.expiry import ExpiringCompartment
 from tidegate.core.gate import Act
+from tidegate.core.judgement import allowed
 from tidegate.core.sessions import Sessions
 from tidegate.errors import InvalidArgument, NotFound
-from tidegate.policy.decisions import Deny
 from tidegate.policy.events import OwnerAct
 from tidegate.policy.levels import Level
-from tidegate.policy.rules import UNKNOWN_SESSION, decide
+from tidegate.policy.rules import decide
 from tidegate.records.expiry import Expiry
 from tidegate.records.validation import check_level
 from tidegate.storage.base import Compartment, OwnerCompartment, StorageProvider, WritableView
-from tidegate.storage.control import SessionRow, state_of
-
-
-class _UndoneError(Exception):
-    """A write is rolled back: the session that it was to be done in does not stand there any more."""
-
-    def __init__(self, row: SessionRow | None, deny: Deny) -> None:
-        super().__init__()
-        self.row = row
-        self.deny = deny
+from tidegate.storage.control import state_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +71,9 @@ class OwnerContext:
 
         what: the act, for the audit. Raises: Refused (unknown, ended, raised).
         """
-        try:
-            with own.transaction(durable=True):
-                yield
-                self._require_standing(act.session, own.level)  # P4, P13: inside the transaction that it classifies
-        except _UndoneError as undone:
-            self.audit_log.refuse(undone.row, undone.deny, what)
-
-    def _require_standing(self, session: str, level: Level) -> None:
-        if session == OWNER:
-            return
-        row = self.sessions.read(session)
-        if row is None or row.agent != self.agent:  # P6
-            raise _UndoneError(None, UNKNOWN_SESSION)
-        decision = decide(OwnerAct(state_of(row), level))
-        if isinstance(decision, Deny):
-            raise _UndoneError(row, decision)
+        with self.audit_log.refusing(what), own.transaction(durable=True):
+            yield
+            if act.session != OWNER:  # P4, P13: inside the transaction that it classifies
+                row = self.sessions.read(act.session)
+                row = row if row is not None and row.agent == self.agent else None  # P6
+                allowed(row, decide(OwnerAct(state_of(row), own.level)))

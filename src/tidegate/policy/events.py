@@ -15,7 +15,7 @@ LEVEL_ARGUMENTS = frozenset({"classification", "level", "taint", "security_level
 
 @dataclass(frozen=True, slots=True)
 class PreToolCall:
-    """PRE_TOOL_CALL: before a tool runs. None as standing: no such session."""
+    """PRE_TOOL_CALL: before a tool runs. None as state: no such session."""
 
     state: SessionState | None
     tool: str
@@ -114,7 +114,7 @@ PolicyEvent = (
 
 
 def split_level_arguments(arguments: Mapping[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:
-    """The arguments without any that try to choose a level, and the names of those that did (P2)."""
+    """Return the arguments without any that try to choose a level, and the names of those that did (P2)."""
     kept = {name: value for name, value in arguments.items() if name not in LEVEL_ARGUMENTS}
     attempted = tuple(sorted(name for name in arguments if name in LEVEL_ARGUMENTS))
     return kept, attempted

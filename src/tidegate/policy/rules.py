@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.policy.decisions import Allow, Decision, Deny
+from tidegate.policy.decisions import Allow, Decision, Deny, PolicyRule
 from tidegate.policy.events import (
     CeilingChange,
     OwnerAct,
@@ -21,16 +21,16 @@ from tidegate.policy.session_state import SessionState
 CHILD_DEPTH_MAX = 4
 GENERATIONS_MAX = 3
 
-UNKNOWN_SESSION = Deny("P13", "unknown session: the owner makes one with `tidegate session new`")
-OLDER_COPY = Deny("P4", "sessions are lost: control.db is an older copy; the owner runs `tidegate doctor`")
-_ENDED = Deny("P7", "session ended: the owner starts a new one, under a new name")
-_UNCLEARED = Deny("P14", "nothing goes there: it has no clearance in config.toml")
-_HELD = Deny("P14", "this conversation has read what must not go there: the owner can start a fresh session")
-_LEAVING = Deny("P1", "the result was withheld: it is not for this session")
+UNKNOWN_SESSION = Deny(PolicyRule.P13, "unknown session: the owner makes one with `tidegate session new`")
+OLDER_COPY = Deny(PolicyRule.P4, "sessions are lost: control.db is an older copy; the owner runs `tidegate doctor`")
+_ENDED = Deny(PolicyRule.P7, "session ended: the owner starts a new one, under a new name")
+_UNCLEARED = Deny(PolicyRule.P14, "nothing goes there: it has no clearance in config.toml")
+_HELD = Deny(PolicyRule.P14, "this conversation has read what must not go there: the owner can start a fresh session")
+_LEAVING = Deny(PolicyRule.P1, "the result was withheld: it is not for this session")
 
 
 def decide(event: PolicyEvent) -> Decision:
-    """Allow or Deny for one event. Whatever is not recognised is denied (P17)."""
+    """Return Allow or Deny for one event. Whatever is not recognised is denied (P17)."""
     match event:
         case PreToolCall():
             return _before_tool(event)
@@ -53,7 +53,7 @@ def decide(event: PolicyEvent) -> Decision:
         case ServerCall() | ServerSend() | ServerResult():
             return _server(event)
         case _:
-            return Deny("P17", "refused: unknown event")
+            return Deny(PolicyRule.P17, "refused: unknown event")
 
 
 def _living(state: SessionState | None) -> SessionState | Deny:
@@ -67,7 +67,7 @@ def _before_tool(event: PreToolCall) -> Decision:
     if isinstance(state, Deny):
         return state
     if event.tool not in event.known_tools:
-        return Deny("P17", "unknown tool")
+        return Deny(PolicyRule.P17, "unknown tool")
     return Allow(state.taint)  # P2: the classification is the live taint, whatever was asked.
 
 
@@ -111,9 +111,9 @@ def _open(event: SessionOpen) -> Decision:
         if isinstance(parent, Deny):
             return parent
         if event.depth > CHILD_DEPTH_MAX:
-            return Deny("P15", f"a session can have children to a depth of {CHILD_DEPTH_MAX}")
+            return Deny(PolicyRule.P15, f"a session can have children to a depth of {CHILD_DEPTH_MAX}")
         if not event.ceiling.can_flow_to(parent.ceiling):
-            return Deny("P15", "a child's ceiling cannot be above its parent's")
+            return Deny(PolicyRule.P15, "a child's ceiling cannot be above its parent's")
         level = max(level, parent.taint)  # P15: a child starts at or above its parent's taint.
     return Allow(level) if level.can_flow_to(event.ceiling) else CEILING
 
@@ -123,9 +123,9 @@ def _schedule(event: Scheduling) -> Decision:
     if isinstance(state, Deny):
         return state
     if event.generation > GENERATIONS_MAX:  # P15: delegation is bounded, also over time.
-        return Deny("P15", f"jobs can make jobs to a depth of {GENERATIONS_MAX}: the owner can make this one")
+        return Deny(PolicyRule.P15, f"jobs can make jobs to a depth of {GENERATIONS_MAX}: the owner can make this one")
     if not event.ceiling.can_flow_to(state.ceiling):
-        return Deny("P15", "a job's ceiling cannot be above that of the session that makes it")
+        return Deny(PolicyRule.P15, "a job's ceiling cannot be above that of the session that makes it")
     # P16: its sessions start at the live taint, whatever was asked.
     return Allow(state.taint) if state.taint.can_flow_to(event.ceiling) else CEILING
 
@@ -140,7 +140,7 @@ def _owner_act(event: OwnerAct) -> Decision:
     if isinstance(state, Deny):
         return state
     if state.taint is not event.level:  # P2: the session's own level, as it is when the act is kept
-        return Deny("P4", "the session was raised meanwhile, and nothing was changed: give the command again")
+        return Deny(PolicyRule.P4, "the session was raised meanwhile, and nothing was changed: give the command again")
     return Allow(state.taint)
 
 
@@ -149,7 +149,7 @@ def _ceiling(event: CeilingChange) -> Decision:
     if isinstance(state, Deny):
         return state
     if not state.taint.can_flow_to(event.ceiling):
-        return Deny("P4", "the ceiling cannot be below the session's taint: start a fresh session instead")
+        return Deny(PolicyRule.P4, "the ceiling cannot be below the session's taint: start a fresh session instead")
     if not event.highest.can_flow_to(event.ceiling):
-        return Deny("P15", "the ceiling cannot be below the taint of a session under it: end that one first")
+        return Deny(PolicyRule.P15, "the ceiling cannot be below the taint of a session under it: end that one first")
     return Allow(event.ceiling)

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidegate.policy.decisions import Allow, Decision, Deny
+from tidegate.policy.decisions import Allow, Decision, Deny, PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.policy.session_state import SessionState
 
@@ -35,7 +35,7 @@ class Pin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerCall:
-    """A server's tool is about to be called. In all three events, None stands for what there is not."""
+    """A server's tool is about to be called. In all three events, None means that it does not exist."""
 
     state: SessionState | None
     classification: Classification | None
@@ -65,19 +65,27 @@ class ServerResult:
 ServerEvent = ServerCall | ServerSend | ServerResult
 
 _PINS = {
-    Pin.CHANGED: Deny("P14", "the server's tools have changed: the owner looks at them with `tidegate tools trust`"),
-    Pin.NEW: Deny("P14", "the owner has not looked at this tool yet: `tidegate tools trust`"),
-    Pin.GONE: Deny("P14", "the server does not have this tool any more"),
-    Pin.UNKNOWN: Deny("P17", "unknown tool"),
+    Pin.CHANGED: Deny(
+        PolicyRule.P14, "the server's tools have changed: the owner looks at them with `tidegate tools trust`"
+    ),
+    Pin.NEW: Deny(PolicyRule.P14, "the owner has not looked at this tool yet: `tidegate tools trust`"),
+    Pin.GONE: Deny(PolicyRule.P14, "the server does not have this tool any more"),
+    Pin.UNKNOWN: Deny(PolicyRule.P17, "unknown tool"),
 }
-_UNCLASSIFIED = Deny("P14", "the tool has no classification: the owner gives it a source and a sink in config.toml")
-_SINK = Deny("P14", "this session has read what this tool must not be told: the owner can start a fresh session")
-CEILING = Deny("P4", "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session")
-_WITHHELD = Deny("P4", "the result was withheld: it is not for this session")
+_UNCLASSIFIED = Deny(
+    PolicyRule.P14, "the tool has no classification: the owner gives it a source and a sink in config.toml"
+)
+_SINK = Deny(
+    PolicyRule.P14, "this session has read what this tool must not be told: the owner can start a fresh session"
+)
+CEILING = Deny(
+    PolicyRule.P4, "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session"
+)
+_WITHHELD = Deny(PolicyRule.P4, "the result was withheld: it is not for this session")
 
 
 def judge(event: ServerEvent, state: SessionState) -> Decision:
-    """Allow or Deny, for a session that lives. Allow holds the taint of a call from before its first byte on."""
+    """Return Allow or Deny, for a session that lives. Allow holds the taint of a call from before its first byte on."""
     if isinstance(event, ServerCall) and event.pin is not Pin.TRUSTED:
         return _PINS.get(event.pin, _PINS[Pin.UNKNOWN])  # P17
     if event.classification is None:
@@ -90,7 +98,7 @@ def judge(event: ServerEvent, state: SessionState) -> Decision:
 
 
 def launders(classifications: Collection[Classification]) -> bool:
-    """Whether something could be written to one server high and read back low: some source is not ⊒ some sink (P14)."""
+    """Return whether something could be written to a server high and read back low: a source is not ⊒ a sink (P14)."""
     return any(not a.sink.can_flow_to(b.source) for a in classifications for b in classifications)
 
 

@@ -9,7 +9,7 @@ from tidegate.policy.levels import Level
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """Where a session stands: its taint, the ceiling over it, and whether it still lives.
+    """The taint of a session, the ceiling over it, and whether it still lives.
 
     taint: the highest level of anything it has read. It only rises (P4).
     ceiling: the level that the taint may never pass.

@@ -15,6 +15,7 @@ from anyio import CapacityLimiter, to_thread
 from mcp import MCPError
 
 from tidegate.errors import Refused, StorageError, TidegateError
+from tidegate.policy.decisions import PolicyRule
 
 if TYPE_CHECKING:
     from tidegate.session import Session
@@ -87,6 +88,6 @@ def answered(read: Callable[[], str]) -> str:
 def shown(error: TidegateError) -> dict[str, object]:
     """An error as clients see it: where the session has ended, with how to go on."""
     found = error.to_dict()
-    if isinstance(error, Refused) and error.details.get("rule") == "P7":
+    if isinstance(error, Refused) and error.rule is PolicyRule.P7:
         found["message"] = f"{error.message}; then start this server with it (tidegate mcp --session NAME)"
     return found

@@ -53,6 +53,11 @@ class Tool:
     annotations: Annotations
     work: Callable[[Session, Arguments], dict[str, Any]]
 
+    @property
+    def read_only(self) -> bool:
+        """Return whether it changes nothing."""
+        return self.annotations.read_only
+
     def run(self, session: Session, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The result as one JSON object. Raises: InvalidArgument, and what the verb raises."""
         check_names(arguments, tuple(self.input_schema["properties"]))

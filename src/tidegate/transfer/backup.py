@@ -16,6 +16,7 @@ from tidegate.audit.verify import verify
 from tidegate.core.witness import spare_name
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.owner.context import OwnerContext
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.records.jsonl import to_line
 from tidegate.records.limits import Limits
@@ -90,7 +91,7 @@ class Backup:
             with self._provider.view(self._agent, Level.RESTRICTED) as view:
                 unfinished = [each for each in view.visible if not _is_restored(each, summary.heads[each.level])]
             if not (unfinished or missing):
-                raise Refused("agent: holds what is in this backup already", rule="P10")
+                raise Refused("agent: holds what is in this backup already", rule=PolicyRule.P10)
             if unfinished and not dry_run:
                 self._restore_levels(path, summary.heads)
         if not dry_run:
@@ -293,7 +294,7 @@ def _is_restored(compartment: CompartmentReader, head: Entry | None) -> bool:
 
 
 def _not_empty() -> Refused:
-    return Refused("agent: is not empty, and a backup is restored only into one that is", rule="P10")
+    return Refused("agent: is not empty, and a backup is restored only into one that is", rule=PolicyRule.P10)
 
 
 def _adopt(owner_compartment: OwnerCompartment, part: Entry | BackedUpVersion) -> None:

@@ -17,6 +17,7 @@ from tidegate.core.expiry import ExpiringReader
 from tidegate.core.variants import event_of
 from tidegate.errors import InvalidArgument, Refused, TidegateError
 from tidegate.owner.context import OwnerContext
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.limits import Limits
 from tidegate.records.record import Draft, Origin, Record, RecordKind
@@ -144,7 +145,9 @@ class Import:
         """Survey, then write; a dry run only says what it would do. Raises: InvalidArgument, Refused, StorageError."""
         survey = self._survey()
         if survey.refused and self._rules.strict:
-            raise Refused(f"file: {survey.refused} of its memories were refused; nothing was imported", rule="P10")
+            raise Refused(
+                f"file: {survey.refused} of its memories were refused; nothing was imported", rule=PolicyRule.P10
+            )
         if survey.elsewhere:
             self._notice(Notice("file", _left_out(survey.elsewhere), refused=False))
         provider, agent, level = self._door.provider, self._door.agent, self._level
@@ -286,7 +289,7 @@ def _label(label: object, level: Level) -> Level:
 def _require_level(label: Level, level: Level) -> None:
     """P10: nothing comes in below its label. Raises: Refused."""
     if not label.can_flow_to(level):
-        raise Refused(f"classification: is higher than {level}, the level of this import", rule="P10")
+        raise Refused(f"classification: is higher than {level}, the level of this import", rule=PolicyRule.P10)
 
 
 def _time(name: str, value: object) -> datetime | None:

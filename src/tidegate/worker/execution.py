@@ -95,7 +95,7 @@ class Execution:
             self._close(RunState.FAILED, reason=error.message)
             return
         sessions = self._shop.store.sessions
-        sessions.tell(session.id, self._told)
+        sessions.on_raise(session.id, self._told)
         task = asyncio.create_task(self._answer(session))
         try:
             reason = await self._watch(task, session)
@@ -104,7 +104,7 @@ class Execution:
             self._go_up(session)
             self._conclude(task, reason)
         finally:
-            sessions.tell(session.id, None)
+            sessions.on_raise(session.id, None)
             session.end()
 
     async def _answer(self, session: Session) -> Outcome:
