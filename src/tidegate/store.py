@@ -101,7 +101,7 @@ class Store:
         """Export, import, backup and restore of one agent's memories, for its owner. Raises: InvalidArgument."""
         from tidegate.transfer.transfer import Transfer  # sessions do without it
 
-        return Transfer(self._door(agent), self._limits, audit_reads=self._audit_reads)
+        return Transfer(self._owner_context(agent), self._limits, audit_reads=self._audit_reads)
 
     def owner(self, agent: str) -> Owner:
         """The owner's acts on one agent's memory, at every level. For commands, never for a model.
@@ -110,7 +110,7 @@ class Store:
         """
         from tidegate.owner.owner import Owner
 
-        return Owner(self._door(agent), self._limits)
+        return Owner(self._owner_context(agent), self._limits)
 
     def agents(self) -> list[str]:
         """Agents that something was ever saved for, by name. For the owner. Raises: StorageError."""
@@ -128,7 +128,7 @@ class Store:
     ) -> None:
         self.close()
 
-    def _door(self, agent: str) -> OwnerContext:
+    def _owner_context(self, agent: str) -> OwnerContext:
         from tidegate.owner.context import OwnerContext
 
         agent, audit_log = check_agent(agent), self._audit_log
