@@ -109,13 +109,13 @@ def is_folder(path: Path) -> bool:
         raise _unavailable() from None
 
 
-def head(path: Path, size: int) -> bytes:
+def read_head(path: Path, size: int) -> bytes:
     """Return the first bytes of a file. Raises: InvalidArgument."""
     with reading(path) as file:
         return file.read(size)
 
 
-def size(path: Path) -> int:
+def size_of(path: Path) -> int:
     """Return how many bytes a file has. Raises: InvalidArgument."""
     with reading(path) as file:
         return os.fstat(file.fileno()).st_size
@@ -151,7 +151,7 @@ def decode(data: bytes) -> str:
 
 def read_lines(path: Path) -> Iterator[TextLine]:
     """Yield the lines of a file that are not blank; only a line feed ends one. Raises: InvalidArgument."""
-    wide = head(path, 2) in _UTF16
+    wide = read_head(path, 2) in _UTF16
     with reading(path) as file:
         text = io.TextIOWrapper(file, "utf-16", newline="\n") if wide else file
         number = 0

@@ -64,7 +64,8 @@ class Doctor:
         settings = self._settings()
         yield from settings.findings
         places_known = files.control.exists() and not unusable
-        for name in _agents(self.home) if agent is None else [agent]:
+        everybody = sorted(path.name for path in self.home.glob("agents/*") if path.is_dir())  # whatever is in it
+        for name in everybody if agent is None else [agent]:
             yield from self._guidance(name)
             audited = AuditedSessions(name)
             for level in _databases(files, name):
@@ -150,11 +151,6 @@ class _Settings:
     secret: bytes | None
 
 
-def _agents(home: Path) -> list[str]:
-    """Return the agents that have a folder, whatever is in it."""
-    return sorted(path.name for path in home.glob("agents/*") if path.is_dir())
-
-
 def _databases(files: HomeFiles, agent: str) -> list[Level]:
     try:
         return databases(files, agent)
@@ -173,12 +169,9 @@ def _contents(compartment: OwnerCompartment, where: str) -> list[Finding]:
             statistics += Statistics(1, columns.lengths)
         counts = {term: min(count, FREQUENCY_MAX) for term, count in frequencies.items()}
         agrees = compartment.statistics() == statistics and compartment.frequencies(frequencies) == counts
-        agrees = agrees and all(_known(compartment, term) for term in frequencies if is_word(term))
+        words = filter(is_word, frequencies)
+        agrees = agrees and all(compartment.vocabulary(word, word + "\0", limit=1) == [word] for word in words)
     if agrees:
         return []
     problem = "its search index holds other words than the memories do"
     return [error(where, problem, _REINDEX, remedy=Remedy.INDEX)]
-
-
-def _known(compartment: OwnerCompartment, word: str) -> bool:
-    return compartment.vocabulary(word, word + "\0", limit=1) == [word]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.audit.chain import Action
-from tidegate.core import variants as records
+from tidegate.core import variants
 from tidegate.core.variants import NewRecord
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
-from tidegate.records.memory import Saved
 from tidegate.records.record import Record, RecordKind
 from tidegate.records.version import Relabelled, Restored, Version, VersionState
 from tidegate.search.analysis import analyse
@@ -21,7 +20,9 @@ def history(context: OwnerContext, key: str, level: Level | None) -> list[Versio
     found: list[Version] = []
     for each in context.levels(level):
         with context.owner_compartment(each) as compartment:
-            found += _versions(context, compartment.versions(RecordKind.MEMORY, key))
+            newest_first, now = compartment.versions(RecordKind.MEMORY, key), context.clock()
+        seen = [context.expiry.seen_at(each, now) for each in newest_first]
+        found += [_version(*both, newest=not at) for at, both in enumerate(zip(seen, newest_first, strict=True))]
     return sorted(
         found, key=lambda version: (version.updated_at, version.classification, version.version), reverse=True
     )
@@ -40,7 +41,7 @@ def restore(context: OwnerContext, key: str, level: Level, version: int | None, 
     ):
         seen = [context.expiry.seen_at(record, act.at) for record in compartment.versions(RecordKind.MEMORY, key)]
         chosen = _chosen(seen, version)
-        saved = records.save(view, act, _item(chosen), Action.RESTORE)
+        saved = variants.save(view, act, _item(chosen), Action.RESTORE)
     return Restored(key, level, saved.version, saved.status, chosen.version)
 
 
@@ -59,15 +60,11 @@ def relabel(context: OwnerContext, key: str, to: Level, level: Level | None, *, 
         if current != source:
             raise NotFound("key: was changed at the same time; look again", argument="key")
         where = f"to {to}" if to.can_flow_to(source.level) else "upward"
-        compartment.append(records.event_of(compartment.place, act, Action.RELABEL, source, where))
-    saved = _save_copy(context, source, to)
-    return Relabelled(key, source.level, to, saved.version, saved.status)
-
-
-def _save_copy(context: OwnerContext, source: Record, to: Level) -> Saved:
+        compartment.append(variants.event_of(compartment.place, act, Action.RELABEL, source, where))
     act = context.act()
     with context.owner_compartment(to) as compartment, context.writing(compartment, act, "relabel") as view:
-        return records.save(view, act, _item(source), Action.RELABEL)
+        saved = variants.save(view, act, _item(source), Action.RELABEL)
+    return Relabelled(key, source.level, to, saved.version, saved.status)
 
 
 def _highest_live(context: OwnerContext, key: str, level: Level | None, to: Level) -> Record:
@@ -104,12 +101,8 @@ def _item(record: Record) -> NewRecord:
     return NewRecord(record.kind, record.key, record.content, record.tags, record.origin, columns)
 
 
-def _versions(context: OwnerContext, newest_first: Sequence[Record]) -> list[Version]:
-    now = context.clock()
-    return [_version(context.expiry.seen_at(each, now), each, newest=not at) for at, each in enumerate(newest_first)]
-
-
 def _version(seen: Record, stored: Record, *, newest: bool) -> Version:
+    """Return a version of a memory. seen: as it is at this moment, which may be expired."""
     deleted_at = seen.deleted_at if newest else stored.deleted_at
     return Version(
         key=seen.key,

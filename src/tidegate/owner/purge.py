@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -37,29 +37,31 @@ def purge(
     What the files still hold of earlier changes is overwritten as well, even where nothing is left to remove.
     """
     with context.provider.freeing():
-        yield from _purge(context, older_than, level, dry_run=dry_run, progress=progress)
+        for each in context.levels(level):
+            yield _purge_level(context, each, older_than, dry_run=dry_run, progress=progress)
 
 
-def _purge(
-    context: OwnerContext, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
-) -> Iterator[Purged]:
-    for each in context.levels(level):
-        now = context.clock()
-        before = _cutoff(now, older_than)
-        with context.owner_compartment(each) as compartment:
-            if not dry_run:
-                _sweep_all(context, compartment, now)
-            dead = {*compartment.purgeable(before), *_expired(context, compartment, min(before, now))}
-            memories = sum(_is_newest(compartment, version) for version in dead)
-            orphans = orphaned(context.provider, compartment, before)
-            purgeable = sorted({*dead, *versions_of(compartment, orphans)})
-            left = _left_behind(context, compartment, before)
-            if not dry_run:
-                forget(compartment, now, orphans)
-                _remove_all(context, compartment, purgeable, progress)
-                _forget_all(context, compartment, left)
-        complete = dry_run or context.provider.compact(context.agent, each)
-        yield Purged(each, memories, len(purgeable) + left.total(), complete)
+def _purge_level(
+    context: OwnerContext, level: Level, older_than: timedelta, *, dry_run: bool, progress: Progress
+) -> Purged:
+    now = context.clock()
+    before = _cutoff(now, older_than)
+    with context.owner_compartment(level) as compartment:
+        while not dry_run and context.expiry and sweep(compartment, context.expiry, now):
+            continue
+        dead = {*compartment.purgeable(before), *_expired(context, compartment, min(before, now))}
+        memories = sum(_is_newest(compartment, version) for version in dead)
+        orphans = orphaned(context.provider, compartment, before)
+        purgeable = sorted({*dead, *versions_of(compartment, orphans)})
+        conversations = _left_behind(context, compartment, before)
+        if not dry_run:
+            forget(compartment, now, orphans)
+            _remove_all(context, compartment, purgeable, progress)
+            clearing = Clearing(context.provider, context.clock)
+            for session in conversations:
+                clearing.forget(compartment, session)
+    complete = dry_run or context.provider.compact(context.agent, level)
+    return Purged(level, memories, len(purgeable) + conversations.total(), complete)
 
 
 def _cutoff(now: datetime, older_than: timedelta) -> datetime:
@@ -70,11 +72,6 @@ def _cutoff(now: datetime, older_than: timedelta) -> datetime:
         return now - older_than
     except OverflowError:
         return datetime.min.replace(tzinfo=UTC)
-
-
-def _sweep_all(context: OwnerContext, compartment: OwnerCompartment, now: datetime) -> None:
-    while context.expiry and sweep(compartment, context.expiry, now):
-        pass
 
 
 def _expired(context: OwnerContext, compartment: OwnerCompartment, before: datetime) -> Iterator[VersionId]:
@@ -101,12 +98,6 @@ def _left_behind(context: OwnerContext, compartment: OwnerCompartment, before: d
         if session in living or since > before:
             del left[session]
     return left
-
-
-def _forget_all(context: OwnerContext, compartment: OwnerCompartment, left: Collection[str]) -> None:
-    clearing = Clearing(context.provider, context.clock)
-    for session in left:
-        clearing.forget(compartment, session)
 
 
 def _is_newest(compartment: OwnerCompartment, version: VersionId) -> bool:

@@ -23,7 +23,7 @@ from tidegate.records.record import Record, RecordKind
 from tidegate.search.analysis import analyse
 from tidegate.storage.base import CompartmentReader, OwnerCompartment
 from tidegate.storage.control import SessionRow
-from tidegate.transfer import backup_format as backup
+from tidegate.transfer import backup_format
 from tidegate.transfer.backup_format import (
     BackedUpSession,
     BackedUpVersion,
@@ -68,7 +68,7 @@ class Backup:
             self._packed(file) as write,
             self._snapshots() as compartments,
         ):
-            write(backup.heading(self._agent, self._context.clock()))
+            write(backup_format.heading(self._agent, self._context.clock()))
             self._write_sessions(write, counts)  # after the snapshots: no chain may know one that is missing
             self._write_levels(write, compartments, counts)
             write.end(counts)
@@ -100,7 +100,7 @@ class Backup:
     def _write_sessions(self, write: _Writer, counts: dict[str, int]) -> None:
         for row in self._provider.control.sessions(self._agent):
             session = BackedUpSession(row.id, row.name or "", row.taint, row.ceiling, row.parent, row.ended)
-            write(backup.session_line(session))
+            write(backup_format.session_line(session))
             counts["sessions"] += 1
 
     @contextmanager
@@ -117,12 +117,12 @@ class Backup:
 
     def _write_levels(self, write: _Writer, compartments: Sequence[OwnerCompartment], counts: dict[str, int]) -> None:
         for compartment in compartments:
-            write(backup.level_line(compartment.place))
+            write(backup_format.level_line(compartment.place))
             for entry in compartment.entries():
-                write(backup.entry_line(entry))
+                write(backup_format.entry_line(entry))
                 counts["entries"] += 1
             for version in _versions(compartment):
-                write(backup.version_line(version.record, newest=version.newest))
+                write(backup_format.version_line(version.record, newest=version.newest))
                 counts["versions"] += 1
                 self._progress("written", counts["versions"])
 
@@ -154,7 +154,7 @@ class Backup:
             yield _Writer(packed, self._provider.audit_secret)
 
     def _bounds(self, path: Path) -> RestoreBounds:
-        return bounds_of(self._limits, files.size(path))
+        return bounds_of(self._limits, files.size_of(path))
 
     def _reader(self, path: Path, bounds: RestoreBounds) -> BackupReader:
         return BackupReader(_unpacked(path, bounds.line_bytes_max), self._provider.audit_secret, bounds)
@@ -194,11 +194,11 @@ class Backup:
         except BaseException:
             with suppress(StorageError):
                 if not was_there and self._provider.has(self._agent):
-                    self._unmake()
+                    self._erase_if_empty()
             raise
 
-    def _unmake(self) -> None:
-        """Remove the agent, with all four compartments locked, so that nobody's save is lost with them."""
+    def _erase_if_empty(self) -> None:
+        """Erase the agent, with all four compartments locked, so that nobody's save is lost with them."""
         with ExitStack() as stack:
             for level in Level:
                 compartment = stack.enter_context(self._provider.owner_compartment(self._agent, level))
@@ -336,7 +336,7 @@ class _Writer:
 
     def end(self, counts: Mapping[str, int]) -> None:
         """Write the last line."""
-        self(backup.end_line(counts, self._seal))
+        self(backup_format.end_line(counts, self._seal))
 
 
 def _unpacked(path: Path, line_bytes_max: int) -> Iterator[bytes]:

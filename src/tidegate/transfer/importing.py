@@ -28,7 +28,6 @@ from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 from tidegate.transfer.importers.registry import OpenedSource
 
 _LABEL_SHIFT = 48  # the level above these bits, the place in the file below: of two lines for a key the greater wins
-_LEFT_OUT = "left out"  # by `exact`: counted, and reported in one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ class _Candidate:
 class _Survey:
     """What the first reading found. winners: for each key, the rank of the line that is imported.
 
-    elsewhere: how many `exact` leaves out. fingerprint: of all that was read.
+    elsewhere: how many `exact` leaves out. fingerprint: of all that may be imported.
     """
 
     winners: dict[str, int] = field(default_factory=dict)
@@ -165,7 +164,9 @@ class Import:
             created=outcomes[ImportOutcome.CREATE],
             updated=outcomes[ImportOutcome.UPDATE],
             unchanged=outcomes[ImportOutcome.UNCHANGED],
-            skipped=survey.skipped + sum(count for outcome, count in outcomes.items() if outcome.is_skip),
+            skipped=survey.skipped
+            + survey.elsewhere
+            + sum(count for outcome, count in outcomes.items() if outcome.is_skip),
             refused=survey.refused,
             dry_run=self._rules.dry_run,
             creates=tuple(self._would[ImportOutcome.CREATE]),
@@ -174,21 +175,19 @@ class Import:
 
     def _survey(self) -> _Survey:
         survey, digest = _Survey(), hashlib.sha256()
-
-        def on_left_out(notice: Notice) -> None:
-            survey.refused += notice.refused
-            survey.skipped += not notice.refused
-            if notice.reason is _LEFT_OUT:
+        for found in self._read(self._notice):
+            if found is None:
                 survey.elsewhere += 1
+            elif isinstance(found, Notice):
+                survey.refused += found.refused
+                survey.skipped += not found.refused
+                self._notice(found)
             else:
-                self._notice(notice)
-
-        for memory in self._memories(on_left_out, self._notice):
-            rank = _rank(memory, survey.rows)
-            survey.winners[memory.key] = max(survey.winners.get(memory.key, 0), rank)
-            survey.rows += 1
-            digest.update(repr(memory).encode())
-            self._progress("checked", survey.rows)
+                rank = _rank(found, survey.rows)
+                survey.winners[found.key] = max(survey.winners.get(found.key, 0), rank)
+                survey.rows += 1
+                digest.update(repr(found).encode())
+                self._progress("checked", survey.rows)
         survey.fingerprint = digest.digest()
         return survey
 
@@ -199,7 +198,8 @@ class Import:
         """
         outcomes, digest = dict.fromkeys(ImportOutcome, 0), hashlib.sha256()
         before = ExpiringReader(before, self._context.expiry, self._act.at)
-        for place, memory in enumerate(self._memories(_ignore, _ignore)):
+        candidates = (found for found in self._read(_ignore) if isinstance(found, _Candidate))
+        for place, memory in enumerate(candidates):
             digest.update(repr(memory).encode())
             wins = survey.winners.get(memory.key) == _rank(memory, place)
             present = before.read(RecordKind.MEMORY, memory.key) if wins else None
@@ -244,25 +244,28 @@ class Import:
         own.put(draft, analyse(draft.key, draft.tags, draft.content))
         own.append(event_of(own.place, self._act, Action.IMPORT, draft, outcome))
 
-    def _memories(
-        self, on_left_out: Callable[[Notice], object], on_note: Callable[[Notice], object]
-    ) -> Iterator[_Candidate]:
-        """Yield what may be imported. on_left_out: called for what may not. on_note: for what was corrected in one."""
+    def _read(self, on_note: Callable[[Notice], object]) -> Iterator[_Candidate | Notice | None]:
+        """Yield each memory that may be imported, a notice for one that may not, None for one that `exact` leaves out.
+
+        on_note: called for what was corrected in a memory.
+        """
         for found in self._opened.read():
             if isinstance(found, Rejected):
-                on_left_out(Notice(found.place, found.reason, found.refused))
+                yield Notice(found.place, found.reason, found.refused)
                 continue
             try:
                 label = _label(found.label, self._level)
                 if self._rules.exact and label is not self._level:
-                    on_left_out(Notice(found.place, _LEFT_OUT, refused=False))
+                    yield None
                     continue
-                _require_level(label, self._level)
+                if not label.can_flow_to(self._level):  # P10: nothing comes in below its label
+                    higher = f"is higher than {self._level}, the level of this import"
+                    raise Refused(f"classification: {higher}", rule="P10")
                 memory = self._checked(found, label, on_note)
             except TidegateError as error:
-                on_left_out(Notice(found.place, error.message, refused=True))
-                continue
-            yield memory
+                yield Notice(found.place, error.message, refused=True)
+            else:
+                yield memory
 
     def _checked(self, found: RawMemory, label: Level, on_note: Callable[[Notice], object]) -> _Candidate:
         key, content = check_key(found.key, self._limits), check_content(found.content, self._limits)
@@ -296,12 +299,6 @@ def _label(label: object, level: Level) -> Level:
     return claimed
 
 
-def _require_level(label: Level, level: Level) -> None:
-    """Check that nothing is imported below its label (P10). Raises: Refused."""
-    if not label.can_flow_to(level):
-        raise Refused(f"classification: is higher than {level}, the level of this import", rule="P10")
-
-
 def _time(name: str, value: object) -> datetime | None:
     try:
         return None if value is None else read_time(value)
@@ -317,7 +314,7 @@ def _written_at(opened: OpenedSource, now: datetime) -> datetime:
 
 def _left_out(count: int) -> str:
     which, left = ("memory belongs", "is") if count == 1 else ("memories belong", "are")
-    return f"{count} {which} to other levels, and {left} {_LEFT_OUT}"
+    return f"{count} {which} to other levels, and {left} left out"
 
 
 def _ignore(notice: Notice) -> None:

@@ -1,4 +1,4 @@
-"""What mem0 gives: the answer of `get_all`, an export of its platform, or the files of an OpenMemory backup."""
+"""mem0: the answer of `get_all`, an export of its platform, or the files of an OpenMemory backup."""
 
 from __future__ import annotations
 

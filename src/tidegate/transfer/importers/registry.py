@@ -77,7 +77,7 @@ def open_source(path: str | Path, source: Source | None = None, agent: str | Non
     place = files.named(path)
     if files.is_folder(place):
         return _open_as(Folder(), place, source, agent, "is a folder, and only notes in Markdown come in one")
-    start = files.head(place, len(_SQLITE))
+    start = files.read_head(place, len(_SQLITE))
     require(start != b"", "is empty")
     require(not start.startswith(_PACKED), f"is an archive; {_UNPACK}")
     if start == _SQLITE or source is Source.TRIGGERFISH:
