@@ -32,7 +32,7 @@ _LABEL_SHIFT = 48  # the level above these bits, the place in the file below: of
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A message to the owner about one memory of the source. refused: it was not imported, because of what it is."""
+    """A message to the owner about one memory of the source. refused: it was not imported, for a fault or its label."""
 
     place: str
     reason: str
@@ -43,7 +43,7 @@ class Notice:
 class Rules:
     """The rules that the owner chose.
 
-    exact: leave out what is labelled with another level. overwrite: also replace what was saved later here.
+    exact: leave out memories labelled with another level. overwrite: also replace memories that were saved later here.
     restore_deleted: also bring back what was deleted here. strict: nothing at all when anything is refused.
     """
 
@@ -192,7 +192,7 @@ class Import:
         return survey
 
     def _apply(self, survey: _Survey, before: CompartmentReader, own: Compartment | None) -> dict[ImportOutcome, int]:
-        """Read the source again and save what is to be saved; return how many memories had which outcome.
+        """Read the source again and save all that wins; return how many memories had which outcome.
 
         own: where to save; None for a dry run.
         """

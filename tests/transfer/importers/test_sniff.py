@@ -25,6 +25,7 @@ def source_of(clue: Clue) -> Source | None:
         ({"type": "relation"}, Source.MCP),
         ({"id": "1", "content": "c", "state": "active"}, Source.MEM0),
         ({"id": "1", "content": "c"}, None),
+        ({"id": "1", "user_id": "u", "conversations_memory": "x"}, None),
         ({"entities": []}, None),
         ([1], None),
         (None, None),

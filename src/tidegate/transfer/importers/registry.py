@@ -51,7 +51,7 @@ IMPORTERS = (
     Importer(Source.MARKDOWN, markdown.sniff, markdown.reader),
     Importer(Source.TRIGGERFISH, triggerfish.sniff, triggerfish.reader),
 )
-"""In the order in which they are asked: ChatGPT's entries have no field that another's could not have, too."""
+"""In the order in which they are asked: ChatGPT comes after Claude and mem0, whose entries may have a content too."""
 
 _BY_NAME = {importer.name: importer for importer in IMPORTERS}
 _SQLITE = b"SQLite format 3\0"

@@ -104,7 +104,7 @@ def object_of(line: TextLine) -> dict[str, Any] | Rejected:
 
 
 def first_entry(document: object) -> object:
-    """Return the first entry of a list, or of the list in `results` or `memories`; None where there is none."""
+    """Return the first entry of a list, or of the list in `results` or `memories`; None where there is no such list."""
     lists = [document]
     if isinstance(document, dict):
         lists = [document.get(name) for name in ("results", "memories")]
