@@ -1,4 +1,4 @@
-"""Files that are written: whole or not at all, and nothing left of what was killed."""
+"""The owner's files: small ones read whole, and nothing else waited for; written whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidegate import files
+from tidegate.errors import StorageError
 
 LEFT = ".tidegate-0123456789abcdef.new"
 
@@ -71,3 +72,42 @@ def test_a_folder_that_cannot_be_listed_can_be_written_into(tmp_path: Path, monk
     monkeypatch.setattr(os, "listdir", _unsupported)
     write(tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"x"
+
+
+# Small files
+
+
+def test_a_file_is_read_whole_and_a_larger_one_can_be_told_by_one_byte_more(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    os.symlink("file", tmp_path / "link")
+    assert files.read_small(tmp_path / "file", 5) == files.read_small(tmp_path / "link", 9) == b"12345"
+    assert files.read_small(tmp_path / "file", 3) == b"1234"
+
+
+@pytest.mark.parametrize("what", ["nothing", "pipe", "folder", "device"])
+def test_what_is_no_plain_file_is_an_error_at_once_and_leaves_nothing_open(tmp_path: Path, what: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    os.symlink("/dev/zero", tmp_path / "device")
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match=r"not a plain file|No such file"):
+        files.read_small(tmp_path / what, 10)
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_small_text_is_read_without_a_mark_and_is_empty_where_it_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "SPINE.md").write_bytes(b"\xef\xbb\xbfBe kind.\n")
+    assert files.read_small_text(tmp_path / "SPINE.md", 100) == "Be kind.\n"
+    assert files.read_small_text(tmp_path / "none", 100) == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"x" * 9, "must be at most 8 bytes"), (b"\xff", "must be a readable file in UTF-8")],
+)
+def test_a_small_text_that_cannot_be_used_is_an_error_that_names_the_file(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
+    (tmp_path / "SPINE.md").write_bytes(content)
+    with pytest.raises(StorageError, match=f"SPINE.md: {problem}"):
+        files.read_small_text(tmp_path / "SPINE.md", 8)

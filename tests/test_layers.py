@@ -81,8 +81,8 @@ TWICE = {
 STORAGE_TYPES = ("tidegate.storage.base", "tidegate.storage.control")
 # What takes a view or a compartment from `core` may name its type.
 TAKES_VIEWS = ("jobs", "owner", "transfer", "session", "store")
-# What looks at the files of a home, or at another program's database.
-REACHES_STORAGE = {"owner.doctor", "transfer.importers.registry"}
+# What looks at the files of a home.
+REACHES_STORAGE = {"owner.doctor"}
 LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 DEPTH_MAX = 3

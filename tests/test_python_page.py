@@ -35,8 +35,9 @@ from tidegate.storage.sqlite.provider import VIEWS_MAX
 from tidegate.store import Store
 from tidegate.tools import AGENT_TOOLS
 from tidegate.transfer.backup import BackedUp
+from tidegate.transfer.export import Exported
 from tidegate.transfer.importing import Imported, Rules
-from tidegate.transfer.transfer import Exported, Transfer
+from tidegate.transfer.transfer import Transfer
 
 PAGE = (Path(__file__).parent.parent / "docs" / "python.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""The owner's files: small ones read whole, named ones read as they are and written whole or not at all."""
+"""The owner's files: small ones are read whole, named ones as they are; a file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class TextLine:
 
 
 def read_small(path: Path, bytes_max: int) -> bytes:
-    """All of a plain file; of one that is larger than `bytes_max`, so much of it that this can be seen.
+    """Return all of a plain file; of one larger than `bytes_max`, one byte more than that.
 
-    Raises: OSError, also for what is no plain file: a pipe would keep its reader waiting, a device never ends.
+    Raises: OSError, also for anything but a plain file: a pipe would keep its reader waiting, a device never ends.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
@@ -55,8 +55,25 @@ def read_small(path: Path, bytes_max: int) -> bytes:
         os.close(descriptor)
 
 
+def read_small_text(path: Path, bytes_max: int) -> str:
+    """Return all of a small file that the owner may have written, without a byte order mark; "" when it is not there.
+
+    Raises: StorageError, which names it, when it is larger than `bytes_max`, not UTF-8 or not readable.
+    """
+    try:
+        data = read_small(path, bytes_max)
+        text = data.decode("utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError):
+        raise StorageError(f"{path.name}: must be a readable file in UTF-8") from None
+    if len(data) > bytes_max:
+        raise StorageError(f"{path.name}: must be at most {bytes_max} bytes")
+    return text
+
+
 def named(path: str | Path) -> Path:
-    """A path as it was given: nothing in it is a URI. Raises: InvalidArgument."""
+    """Return a path as it was given: nothing in it is a URI. Raises: InvalidArgument."""
     text = str(path)
     if not text or "\0" in text:
         raise _bad("must be the path of a file")
@@ -69,7 +86,7 @@ def named(path: str | Path) -> Path:
 
 @contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
-    """A file, open. Raises: InvalidArgument when there is none, or it is no plain file, or it cannot be read."""
+    """Open a file to read. Raises: InvalidArgument when it is not there, not a plain file, or not readable."""
     try:
         # Not blocking, so that a pipe is found out instead of waited for.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -85,33 +102,33 @@ def reading(path: Path) -> Iterator[BinaryIO]:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder is meant. Raises: InvalidArgument when nothing is there."""
+    """Return whether a path is that of a folder. Raises: InvalidArgument when nothing is there."""
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)
     except (OSError, ValueError):
         raise _unavailable() from None
 
 
-def head(path: Path, size: int) -> bytes:
-    """The first bytes of a file. Raises: InvalidArgument."""
+def read_head(path: Path, size: int) -> bytes:
+    """Return the first bytes of a file. Raises: InvalidArgument."""
     with reading(path) as file:
         return file.read(size)
 
 
-def size(path: Path) -> int:
-    """How many bytes a file has. Raises: InvalidArgument."""
+def size_of(path: Path) -> int:
+    """Return how many bytes a file has. Raises: InvalidArgument."""
     with reading(path) as file:
         return os.fstat(file.fileno()).st_size
 
 
 def modified_at(path: Path) -> float:
-    """When a file was last written, in seconds since 1970. Raises: InvalidArgument."""
+    """Return when a file was last written, in seconds since 1970. Raises: InvalidArgument."""
     with reading(path) as file:
         return os.fstat(file.fileno()).st_mtime
 
 
 def read_text(path: Path) -> str:
-    """All of a file, as UTF-8 or, where it begins so, UTF-16. Raises: InvalidArgument, LimitExceeded."""
+    """Return all of a file, as UTF-8 or, where it begins so, UTF-16. Raises: InvalidArgument, LimitExceeded."""
     with reading(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > DOCUMENT_BYTES_MAX:
@@ -121,11 +138,11 @@ def read_text(path: Path) -> str:
                 limit=DOCUMENT_BYTES_MAX,
                 actual=size,
             )
-        return decoded(file.read())
+        return decode(file.read())
 
 
-def decoded(data: bytes) -> str:
-    """Bytes as text, without a mark of their order. Raises: InvalidArgument."""
+def decode(data: bytes) -> str:
+    """Return bytes as text, without a byte order mark. Raises: InvalidArgument."""
     try:
         return data.decode("utf-16" if data.startswith(_UTF16) else "utf-8-sig")
     except UnicodeDecodeError:
@@ -133,8 +150,8 @@ def decoded(data: bytes) -> str:
 
 
 def read_lines(path: Path) -> Iterator[TextLine]:
-    """The lines of a file that are not blank; only a line feed ends one. Raises: InvalidArgument."""
-    wide = head(path, 2) in _UTF16
+    """Yield the lines of a file that are not blank; only a line feed ends one. Raises: InvalidArgument."""
+    wide = read_head(path, 2) in _UTF16
     with reading(path) as file:
         text = io.TextIOWrapper(file, "utf-16", newline="\n") if wide else file
         number = 0
@@ -154,7 +171,7 @@ def _line(number: int, raw: bytes | str) -> TextLine:
         text = raw if isinstance(raw, str) else raw.decode()
     except UnicodeDecodeError:
         return TextLine(number, None, "not UTF-8")
-    # A mark of the byte order stands at a file's beginning, and so in the middle of files put together.
+    # A byte order mark begins a file, and so is in the middle where files were put together.
     return TextLine(number, text.removeprefix("\ufeff").strip(" \t\r\n"))
 
 
@@ -166,10 +183,10 @@ def _too_long(number: int, file: BinaryIO | TextIO) -> TextLine:
 
 @contextmanager
 def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Iterator[BinaryIO]:
-    """A file to write, readable for its owner alone. It takes its name when it is whole, on disk and passes `check`.
+    """Open a file to write, readable for its owner alone. It gets its name once whole, on disk and passed by `check`.
 
-    What had the name before is replaced then, and left as it is when anything fails.
-    Raises: InvalidArgument when the name is that of something else than a file; StorageError.
+    A file that has the name is replaced then, and left as it is when anything fails.
+    Raises: InvalidArgument when the name is that of anything but a file; StorageError.
     """
     if not path.name:  # "." and "/": no name could be put beside them
         raise _bad("is there and is not a plain file")
@@ -187,7 +204,7 @@ def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Ite
             os.fsync(descriptor)
             check(new)
             os.replace(new, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError:
         raise StorageError("file: cannot be written; what was there before is as it was") from None
     finally:
@@ -195,7 +212,7 @@ def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Ite
 
 
 def _clear(folder: Path) -> None:
-    """Remove what was left of files whose writing was killed. One that is being written is locked, and stays."""
+    """Remove what is left of files whose writing was killed. One that is being written is locked, and stays."""
     with suppress(OSError):
         for name in filter(_LEFT_OVER.fullmatch, os.listdir(folder)):
             with suppress(OSError):
@@ -212,7 +229,8 @@ def _remove_unlocked(path: Path) -> None:
         os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive power loss. Raises: OSError."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

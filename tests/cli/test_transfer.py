@@ -164,6 +164,9 @@ def test_the_kind_can_be_named_in_any_case_and_a_wrong_one_is_refused(cli: Run, 
     path = tmp_path / "memories.txt"
     path.write_text("- Lives in Oslo\n")
     assert cli("import", str(path), "--json").error["argument"] == "from"
+    assert cli("import", str(path), "--from", "chatgpt", "--json").error["argument"] == "file"
+    path.write_text('[{"text": "Lives in Oslo"}]')
+    assert cli("import", str(path), "--json").error["argument"] == "from"
     assert cli("import", str(path), "--from", "ChatGPT", "--json").json["source"] == "chatgpt"
     assert cli("import", str(path), "--from", "other", "--json").code == 2
 

@@ -9,7 +9,7 @@ from tests.core.scene import AGENT, Open, Scene
 
 from tidegate.audit.chain import Action
 from tidegate.errors import NotFound
-from tidegate.owner import audit_query as find_audit_lines
+from tidegate.owner import audit_query
 from tidegate.owner.audit_query import AuditFilter, AuditLine
 from tidegate.policy.levels import Level
 from tidegate.records.record import RecordKind
@@ -45,7 +45,7 @@ def test_entries_of_one_moment_come_lowest_level_first_and_in_their_order(scene:
 
 
 def test_more_entries_than_one_read_come_all_and_once(opening: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find_audit_lines, "_BATCH", 2)
+    monkeypatch.setattr(audit_query, "_BATCH", 2)
     scene = opening()
     for number in range(5):
         scene.save(f"k{number}", "text")

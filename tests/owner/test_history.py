@@ -288,13 +288,13 @@ def test_relabel_copies_nothing_when_the_memory_changes_meanwhile(
 ) -> None:
     scene.save("k", "what was seen", INTERNAL)
     owner = scene.store.owner(AGENT)
-    act = type(owner._door).act
+    act = type(owner._context).act
 
-    def slow(door: object, session: str = "") -> object:
+    def slow(context: object, session: str = "") -> object:
         scene.save("k", "what came after", INTERNAL)
-        return act(door, session)  # type: ignore[arg-type]
+        return act(context, session)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(type(owner._door), "act", slow)
+    monkeypatch.setattr(type(owner._context), "act", slow)
     with pytest.raises(NotFound, match="at the same time"):
         owner.relabel("k", PUBLIC)
     assert scene.content("k", PUBLIC) is None

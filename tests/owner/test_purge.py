@@ -174,7 +174,7 @@ def test_what_another_purge_was_first_to_remove_is_entered_once(scene: Scene, mo
     with scene.provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
         purgeable = owner_compartment.purgeable(scene.now)
     removed(scene, timedelta())
-    monkeypatch.setattr(type(owner_compartment), "dead", lambda *_: purgeable)
+    monkeypatch.setattr(type(owner_compartment), "purgeable", lambda *_: purgeable)
     removed(scene, timedelta())
     assert len(list(owner.find_audit_lines(AuditFilter(actions=[Action.PURGE])))) == 1
 
@@ -301,7 +301,7 @@ def test_a_damaged_page_ends_a_compaction_with_an_error(home: Path, now: datetim
 _KILLED = """
 import os, sys, tidegate
 from datetime import timedelta
-from tidegate.core import purge
+from tidegate.owner import purge
 purge.STEP = 1
 def kill(text):
     if text.startswith("PUBLIC"):

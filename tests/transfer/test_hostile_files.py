@@ -112,19 +112,19 @@ def die(what, done):
         os._exit(9)
 
 if stage == "committed":  # of so many levels, and no more
-    from tidegate.storage.sqlite.owner_compartment import SqliteArchive
-    honest, left = SqliteArchive.transaction, int(number)
+    from tidegate.storage.sqlite.owner_compartment import SqliteOwnerCompartment
+    honest, left = SqliteOwnerCompartment.transaction, int(number)
 
     @contextlib.contextmanager
-    def transaction(archive, **settings):
+    def transaction(compartment, **settings):
         global left
-        with honest(archive, **settings):
+        with honest(compartment, **settings):
             yield
         left -= 1
         if left == 0:
             os._exit(9)
 
-    SqliteArchive.transaction = transaction
+    SqliteOwnerCompartment.transaction = transaction
 
 with tidegate.open(home) as store:
     transfer = store.transfer("assistant")

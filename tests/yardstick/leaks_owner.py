@@ -40,8 +40,8 @@ def a_refusal_is_entered_where_any_level_was_used(patch: Patch) -> None:
 @leak(PURGED)
 def a_purge_asks_whether_a_session_that_rose_has_ended(patch: Patch) -> None:
     @replaced(patch, purge, "_left_behind")
-    def left_behind(_: Fault, door: OwnerContext, owner_compartment: OwnerCompartment, *rest: Any) -> Counter[str]:
-        living = {row.id for row in door.provider.control.sessions(door.agent) if not row.ended}
+    def left_behind(_: Fault, context: OwnerContext, owner_compartment: OwnerCompartment, *rest: Any) -> Counter[str]:
+        living = {row.id for row in context.provider.control.sessions(context.agent) if not row.ended}
         page = owner_compartment.page(RecordKind.MESSAGE, after="", tag=None, limit=1_000, chars_max=0)
         return Counter(session for record in page if (session := session_of(record.key)) not in living)
 

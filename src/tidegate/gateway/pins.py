@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import StorageError, TidegateError
-from tidegate.files import writing
+from tidegate.files import DOCUMENT_BYTES_MAX, read_small, writing
 from tidegate.policy.servers import Pin
 from tidegate.records.timestamps import write_time
 
@@ -89,7 +89,7 @@ class Pins:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._path.read_bytes())
+            found = json.loads(read_small(self._path, DOCUMENT_BYTES_MAX))
             if found["format"] != _FORMAT:
                 raise ValueError
             servers: dict[str, Any] = found["servers"]

@@ -1,4 +1,4 @@
-"""The audit trail as its owner reads it: entries of all levels by time, with keys where a version still tells them."""
+"""The audit as its owner reads it: entries of all levels by time, with the keys of versions that are still kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which entries to show; None: whichever. sessions: ids, "" for the owner's acts outside any."""
+    """Which entries to show; None: any. sessions: ids, "" for the owner's acts outside any session."""
 
     level: Level | None = None
     sessions: Collection[str] | None = None
@@ -29,8 +29,8 @@ class AuditFilter:
     since: datetime | None = None
     until: datetime | None = None
 
-    def takes(self, entry: Entry) -> bool:
-        """Whether it is among them."""
+    def accepts(self, entry: Entry) -> bool:
+        """Return whether to show an entry."""
         event = entry.event
         return (
             (self.sessions is None or event.session in self.sessions)
@@ -42,7 +42,7 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """One entry at one level. kind, key: of what it is about, as long as that version is kept; only for the owner."""
+    """One entry at one level. kind, key: of its record, as long as that version is kept; for the owner only."""
 
     level: Level
     entry: Entry
@@ -50,36 +50,36 @@ class AuditLine:
     key: str | None
 
 
-def find_audit_lines(door: OwnerContext, wanted: AuditFilter) -> Iterator[AuditLine]:
-    """The entries, oldest first."""
+def find_audit_lines(context: OwnerContext, wanted: AuditFilter) -> Iterator[AuditLine]:
+    """Yield the entries, oldest first. Raises: NotFound (agent), StorageError."""
     with ExitStack() as opened:
-        archives = [opened.enter_context(door.owner_compartment(level)) for level in door.levels(wanted.level)]
-        lines = [_lines(owner_compartment, wanted) for owner_compartment in archives]
+        compartments = [
+            opened.enter_context(context.owner_compartment(level)) for level in context.levels(wanted.level)
+        ]
+        lines = [_lines(compartment, wanted) for compartment in compartments]
         yield from heapq.merge(*lines, key=lambda line: (line.entry.event.at, line.level, line.entry.sequence))
 
 
-def _lines(owner_compartment: OwnerCompartment, wanted: AuditFilter) -> Iterator[AuditLine]:
-    keys = _Keys(owner_compartment)
+def _lines(compartment: OwnerCompartment, wanted: AuditFilter) -> Iterator[AuditLine]:
+    keys = _Keys(compartment)
     after = 0
-    while batch := list(
-        islice(owner_compartment.entries(after=after), _BATCH)
-    ):  # short reads: a slow reader holds nothing
+    while batch := list(islice(compartment.entries(after=after), _BATCH)):  # short reads: a slow reader holds no lock
         for entry in batch:
-            if wanted.takes(entry):
-                yield AuditLine(owner_compartment.level, entry, *keys.of(entry.event.commitment))
+            if wanted.accepts(entry):
+                yield AuditLine(compartment.level, entry, *keys.of(entry.event.commitment))
         after = batch[-1].sequence
 
 
 class _Keys:
-    """Whose commitment is whose, worked out when first asked."""
+    """The kind and key behind each commitment, worked out when first asked."""
 
-    def __init__(self, owner_compartment: OwnerCompartment) -> None:
-        self._archive = owner_compartment
+    def __init__(self, compartment: OwnerCompartment) -> None:
+        self._compartment = compartment
 
     def of(self, commitment: str) -> tuple[RecordKind, str] | tuple[None, None]:
         return self._by_commitment.get(commitment, (None, None)) if commitment else (None, None)
 
     @cached_property
     def _by_commitment(self) -> Mapping[str, tuple[RecordKind, str]]:
-        place = self._archive.place
-        return {commitment_of(each, place): (each.kind, each.key) for each, _ in self._archive.every_version()}
+        place = self._compartment.place
+        return {commitment_of(each, place): (each.kind, each.key) for each, _ in self._compartment.every_version()}

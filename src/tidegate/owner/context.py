@@ -1,4 +1,4 @@
-"""The owner's way to the compartments of one agent: all levels, no session, never from a tool."""
+"""The owner's access to the compartments of one agent: all levels, no session, never from a tool."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidegate.storage.control import state_of
 
 @dataclass(frozen=True, slots=True)
 class OwnerContext:
-    """What the owner's acts need: compartments, one at a time, the clock and fresh ids."""
+    """What each of the owner's acts needs: one agent's compartments, one at a time, the clock and fresh ids."""
 
     provider: StorageProvider
     agent: str
@@ -38,36 +38,36 @@ class OwnerContext:
     audit_log: AuditLog
 
     def outside(self, path: str | Path) -> Path:
-        """A path to write to. Raises: InvalidArgument when it is one of the store's own, by whatever name."""
+        """Return a path to write to. Raises: InvalidArgument when it is a file of the store, by whatever name."""
         path = files.named(path)
         if self.provider.keeps(path):
             raise InvalidArgument("file: lies in the home, or is one of its files; name another", argument="file")
         return path
 
     def levels(self, level: Level | None) -> tuple[Level, ...]:
-        """That level, or all of them, the highest first. Raises: NotFound when the agent has nothing."""
-        if not self.provider.has(self.agent):  # acts on what is there make no files
+        """Return that level, or all of them, the highest first. Raises: NotFound when the agent has nothing."""
+        if not self.provider.has(self.agent):  # acts on existing memories make no files
             raise NotFound("agent: nothing was ever saved for it", argument="agent")
         return (check_level(level),) if level is not None else tuple(reversed(Level))
 
     def owner_compartment(self, level: Level) -> AbstractContextManager[OwnerCompartment]:
-        """One compartment, with all it keeps."""
+        """Open one compartment, with all that is kept in it."""
         return self.provider.owner_compartment(self.agent, level)
 
     def act(self, session: str = OWNER) -> Act:
-        """The owner's act at this moment. session: the id of the one that it is done in, if any."""
+        """Return an act of the owner at this moment. session: the id of the one that it is done in, if any."""
         return Act(session, self.clock(), self.ids)
 
     @contextmanager
-    def writing(self, owner_compartment: OwnerCompartment, act: Act, what: str) -> Iterator[WritableView]:
-        """A transaction in one compartment, seen as a session of its level would see it. Raises: as `transaction`."""
-        with self.transaction(owner_compartment, act, what):
-            own = ExpiringCompartment(owner_compartment, self.expiry, act.at)
+    def writing(self, compartment: OwnerCompartment, act: Act, what: str) -> Iterator[WritableView]:
+        """Begin a transaction and yield the view of a session at the compartment's level. Raises: as `transaction`."""
+        with self.transaction(compartment, act, what):
+            own = ExpiringCompartment(compartment, self.expiry, act.at)
             yield WritableView((own,), own)
 
     @contextmanager
     def transaction(self, own: Compartment, act: Act, what: str) -> Iterator[None]:
-        """A durable transaction, undone unless the act's session, if any, stands at this level when all is written.
+        """Begin a durable transaction, undone unless the act's session, if any, is at this level when all is written.
 
         what: the act, for the audit. Raises: Refused (unknown, ended, raised).
         """

@@ -1,4 +1,4 @@
-"""Examining a home: everything that can be wrong with it, in words, and putting right what is safe to."""
+"""Examining a home: everything that can be wrong with it, in words, and the repairs that are safe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.core.guidance import read_instructions
 from tidegate.core.maintenance import rebuild_index
 from tidegate.core.variants import WHOLE, every
 from tidegate.errors import StorageError, TidegateError
-from tidegate.owner.doctor_sessions import Lives
+from tidegate.owner.doctor_sessions import AuditedSessions
 from tidegate.policy.levels import Level
 from tidegate.records.finding import Finding, Remedy, error
 from tidegate.records.record import RecordKind
@@ -38,9 +38,9 @@ _REINDEX = "run `tidegate reindex`, or `tidegate doctor --repair`"
 
 @dataclass(frozen=True, slots=True)
 class Doctor:
-    """Examines one home, and repairs what is safe to if told to. Servers may run meanwhile.
+    """Examines one home, and does the safe repairs if asked to. Servers may run meanwhile.
 
-    progress: told which file is next. anchors: of any agent.
+    progress: called with the file that is next. anchors: of any agent.
     """
 
     home: Path
@@ -50,7 +50,7 @@ class Doctor:
     anchors: Collection[Anchor] = ()
 
     def examine(self, agent: str | None = None) -> Iterator[Finding]:
-        """Whatever is not as it should be; with `agent`, of what is in compartments only what is in that agent's."""
+        """Yield all that is not as it should be; with `agent`, inside compartments only what is in that agent's."""
         if not self.home.exists():
             return
         yield from examine_place(self.home)
@@ -64,12 +64,13 @@ class Doctor:
         settings = self._settings()
         yield from settings.findings
         places_known = files.control.exists() and not unusable
-        for name in _agents(self.home) if agent is None else [agent]:
+        everybody = sorted(path.name for path in self.home.glob("agents/*") if path.is_dir())  # whatever is in it
+        for name in everybody if agent is None else [agent]:
             yield from self._guidance(name)
-            lives = Lives(name)
+            audited = AuditedSessions(name)
             for level in _databases(files, name):
-                yield from self._compartment(files.compartment(name, level), lives, level, settings, places_known)
-            yield from self._compared(lives)
+                yield from self._compartment(files.compartment(name, level), audited, level, settings, places_known)
+            yield from self._compared(audited)
 
     def _settings(self) -> _Settings:
         try:
@@ -89,9 +90,9 @@ class Doctor:
             )
 
     def _compartment(
-        self, path: Path, lives: Lives, level: Level, settings: _Settings, places_known: bool
+        self, path: Path, audited: AuditedSessions, level: Level, settings: _Settings, places_known: bool
     ) -> Iterator[Finding]:
-        agent = lives.agent
+        agent = audited.agent
         where = path.relative_to(self.home).as_posix()
         self.progress(f"examining {where}")
         with closing(SqliteControlStore(HomeFiles(self.home))) as control:
@@ -100,87 +101,77 @@ class Doctor:
             yield from unusable
             return
         found = examine_rows(path, where)
-        if not places_known:  # which is a finding of its own by now; nobody can say whether this file is the right one
+        if not places_known:  # a finding of its own by now; nobody can say whether this file is the right one
             yield from found
             return
         try:
             with (
                 closing(SqliteProvider(self.home, secret=settings.secret)) as provider,
-                provider.owner_compartment(agent, level) as owner_compartment,
+                provider.owner_compartment(agent, level) as compartment,
             ):
                 found += (
-                    []
-                    if any(finding.remedy is Remedy.INDEX for finding in found)
-                    else _contents(owner_compartment, where)
+                    [] if any(finding.remedy is Remedy.INDEX for finding in found) else _contents(compartment, where)
                 )
-                yield from self._remedied(found, path, owner_compartment)
-                yield from self._chain(owner_compartment, where, settings)
-                lives.add(owner_compartment.entries(), level)
+                yield from self._repaired(found, path, compartment)
+                yield from self._chain(compartment, where, settings)
+                audited.add(compartment.entries(), level)
         except StorageError as failure:
             yield error(where, failure.message, "what is inside was not examined: see to this, and run it again")
 
-    def _compared(self, lives: Lives) -> Iterator[Finding]:
+    def _compared(self, audited: AuditedSessions) -> Iterator[Finding]:
         try:
             with closing(SqliteProvider(self.home)) as provider:
-                yield from lives.compare(provider.control)
+                yield from audited.compare(provider.control)
         except StorageError:
-            return  # of control.db, which is a finding of its own by now
+            return  # about control.db: a finding of its own by now
 
-    def _chain(self, owner_compartment: OwnerCompartment, where: str, settings: _Settings) -> Iterator[Finding]:
-        place = (owner_compartment.agent, owner_compartment.level)
+    def _chain(self, compartment: OwnerCompartment, where: str, settings: _Settings) -> Iterator[Finding]:
+        place = (compartment.agent, compartment.level)
         anchors = [anchor for anchor in self.anchors if (anchor.agent, anchor.level) == place]  # P6
-        for problem in verify(owner_compartment, settings.secret, anchors).problems if settings.chains_checked else ():
+        for problem in verify(compartment, settings.secret, anchors).problems if settings.chains_checked else ():
             entry = "audit" if problem.sequence is None else f"audit entry {problem.sequence}"
             yield error(where, f"{entry}: {problem.text}", problem.advice or _FORGED)
 
-    def _remedied(self, found: list[Finding], path: Path, owner_compartment: OwnerCompartment) -> Iterator[Finding]:
-        """The findings, those that can be put right put right, if that was asked for."""
+    def _repaired(self, found: list[Finding], path: Path, compartment: OwnerCompartment) -> Iterator[Finding]:
+        """Repair what can be repaired, if that was asked for, and yield the findings."""
         wanted = {finding.remedy for finding in found} if self.repair else set[Remedy | None]()
         if Remedy.TAGS in wanted:
             restore_tags(path)
         if Remedy.INDEX in wanted:
-            rebuild_index(owner_compartment, self.clock(), self.progress)
+            rebuild_index(compartment, self.clock(), self.progress)
         yield from (replace(each, repaired=each.repaired or each.remedy in wanted - {None}) for each in found)
 
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """What of the settings matters here. chains_checked: false when the key of the audit chains cannot be known."""
+    """The settings that matter here. chains_checked: false when the key of the audit chains cannot be known."""
 
     findings: list[Finding]
     chains_checked: bool
     secret: bytes | None
 
 
-def _agents(home: Path) -> list[str]:
-    """Whoever has a folder, whatever is in it."""
-    return sorted(path.name for path in home.glob("agents/*") if path.is_dir())
-
-
 def _databases(files: HomeFiles, agent: str) -> list[Level]:
     try:
         return databases(files, agent)
     except StorageError:
-        return []  # which is a finding of its own by now
+        return []  # a finding of its own by now
 
 
-def _contents(owner_compartment: OwnerCompartment, where: str) -> list[Finding]:
-    """Whether the index counts what the memories, analysed once more, hold."""
+def _contents(compartment: OwnerCompartment, where: str) -> list[Finding]:
+    """Check that the index counts the words that the memories, analysed once more, hold."""
     frequencies: Counter[str] = Counter()
     statistics = Statistics()
-    with owner_compartment.snapshot():
-        for record in every(owner_compartment, RecordKind.MEMORY, batch=_PAGE, chars_max=WHOLE):
+    with compartment.snapshot():
+        for record in every(compartment, RecordKind.MEMORY, batch=_PAGE, chars_max=WHOLE):
             columns = analyse(record.key, record.tags, record.content)
             frequencies.update(columns.terms)
             statistics += Statistics(1, columns.lengths)
         counts = {term: min(count, FREQUENCY_MAX) for term, count in frequencies.items()}
-        agrees = owner_compartment.statistics() == statistics and owner_compartment.frequencies(frequencies) == counts
-        agrees = agrees and all(_known(owner_compartment, term) for term in frequencies if is_word(term))
+        agrees = compartment.statistics() == statistics and compartment.frequencies(frequencies) == counts
+        words = filter(is_word, frequencies)
+        agrees = agrees and all(compartment.vocabulary(word, word + "\0", limit=1) == [word] for word in words)
     if agrees:
         return []
     problem = "its search index holds other words than the memories do"
     return [error(where, problem, _REINDEX, remedy=Remedy.INDEX)]
-
-
-def _known(owner_compartment: OwnerCompartment, word: str) -> bool:
-    return owner_compartment.vocabulary(word, word + "\0", limit=1) == [word]

@@ -1,4 +1,4 @@
-"""Examining sessions: whether the control store knows all that the audit chains of an agent say of them (P4, P7)."""
+"""Examining sessions: whether the control store knows all that an agent's audit chains say about them (P4, P7)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ENTERED_FIRST = frozenset({Action.RAISE, Action.CALL})
 
 
 @dataclass(slots=True)
-class _Life:
-    """What the chains say of one session. stood: at which level it acted; raised: to which it was raised, or called."""
+class _AuditedSession:
+    """What the chains say about one session. acted_at: its highest level when acting; raised: when raised or called."""
 
-    stood: Level = Level.PUBLIC
+    acted_at: Level = Level.PUBLIC
     raised: Level = Level.PUBLIC
     opened: bool = False
     ended: bool = False
@@ -34,52 +34,54 @@ class _Life:
         if action in _ENTERED_FIRST:
             self.raised = max(self.raised, level)
         else:
-            self.stood = max(self.stood, level)
+            self.acted_at = max(self.acted_at, level)
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
-    """The sessions of one agent, as its chains tell of them."""
+class AuditedSessions:
+    """The sessions of one agent, as its audit chains know them."""
 
     agent: str
-    _lives: defaultdict[str, _Life] = field(default_factory=lambda: defaultdict(_Life))
+    _sessions: defaultdict[str, _AuditedSession] = field(default_factory=lambda: defaultdict(_AuditedSession))
 
     def add(self, entries: Iterable[Entry], level: Level) -> None:
-        """Take in one chain."""
+        """Add what one chain says."""
         for entry in entries:
             if entry.event.session != OWNER:
-                self._lives[entry.event.session].add(entry.event.action, level)
+                self._sessions[entry.event.session].add(entry.event.action, level)
 
     def compare(self, control: ControlStore) -> Iterator[Finding]:
-        """Where the control store says less than the chains. Raises: StorageError."""
-        if all(_agrees(life, control.read(session)) for session, life in self._lives.items()):
+        """Yield a finding where the control store says less than the chains. Raises: StorageError."""
+        if all(_agrees(audited, control.read(session)) for session, audited in self._sessions.items()):
             return
         with suppress(StorageError), control.transaction():
             pass  # waits for a change that is under way: its entry comes first; where none can be made, none is
-        rows = {session: control.read(session) for session in self._lives}
-        for row, life in ((row, self._lives[session]) for session, row in sorted(rows.items()) if row is not None):
-            if not _agrees(life, row):
-                yield _differs(row, life)
-        lost = [session for session, row in rows.items() if row is None and not _agrees(self._lives[session], None)]
+        rows = {session: control.read(session) for session in self._sessions}
+        for session, row in sorted(rows.items()):
+            if row is not None and not _agrees(self._sessions[session], row):
+                yield _differs(row, self._sessions[session])
+        lost = [session for session, row in rows.items() if row is None and not _agrees(self._sessions[session], None)]
         if lost:
             problem = f"sessions of {self.agent} that the audit knows are lost: {len(lost)}; this is an older copy"
             yield error(_WHERE, problem, f"look, and end them: `tidegate session reset --lost --agent {self.agent}`")
 
 
-def _agrees(life: _Life, row: SessionRow | None) -> bool:
-    if (
-        row is None
-    ):  # nothing is stored of one without a name, which is never entered as opened; an opening may be cut short
-        return not (life.opened and life.entries > 1)
-    return row.ended or not (life.ended or max(life.stood, life.raised) > row.taint)
+def _agrees(audited: _AuditedSession, row: SessionRow | None) -> bool:
+    if row is None:
+        # A session without a name is never stored, nor entered as opened; and an opening may be cut short.
+        return not (audited.opened and audited.entries > 1)
+    return row.ended or not (audited.ended or max(audited.acted_at, audited.raised) > row.taint)
 
 
-def _differs(row: SessionRow, life: _Life) -> Finding:
-    """An entry of a raise or a reset alone proves nothing: it is written before the change, which may be cut short."""
-    if life.stood > row.taint:
-        problem = f"stands at {row.taint}, and the audit of {life.stood} knows it: this is an older copy"
-        advice = f"resume it, which raises it, or reset it; below {life.stood}, first set its ceiling"
+def _differs(row: SessionRow, audited: _AuditedSession) -> Finding:
+    """Return the finding about a session that differs.
+
+    An entry of a raise or a reset alone proves nothing: it is written before the change, which may be cut short.
+    """
+    if audited.acted_at > row.taint:
+        problem = f"stands at {row.taint}, and the audit of {audited.acted_at} knows it: this is an older copy"
+        advice = f"resume it, which raises it, or reset it; below {audited.acted_at}, first set its ceiling"
         return error(_WHERE, f"session {row.name!a} {problem}", advice)
-    happened = "that it ended" if life.ended else f"that it was raised to {life.raised}"
+    happened = "that it ended" if audited.ended else f"that it was raised to {audited.raised}"
     problem = f"the audit says {happened}: this is an older copy, or that was cut short"
     return warning(_WHERE, f"session {row.name!a} lives at {row.taint}; {problem}", "resume it, which makes that good")

@@ -1,78 +1,78 @@
-"""History: every version of a memory, at every level; to live again, or at another level."""
+"""History: every version of a memory, at every level; to restore one, or to copy one to another level."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tidegate.audit.chain import Action
-from tidegate.core import variants as records
+from tidegate.core import variants
 from tidegate.core.variants import NewRecord
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
-from tidegate.records.memory import Saved
 from tidegate.records.record import Record, RecordKind
 from tidegate.records.version import Relabelled, Restored, Version, VersionState
 from tidegate.search.analysis import analyse
 
 
-def history(door: OwnerContext, key: str, level: Level | None) -> list[Version]:
-    """Every version kept under a key, newest first; at that level, or at all of them."""
+def history(context: OwnerContext, key: str, level: Level | None) -> list[Version]:
+    """Return every version kept under a key, newest first; at that level, or at all of them."""
     found: list[Version] = []
-    for each in door.levels(level):
-        with door.owner_compartment(each) as owner_compartment:
-            found += _versions(door, owner_compartment.versions(RecordKind.MEMORY, key))
+    for each in context.levels(level):
+        with context.owner_compartment(each) as compartment:
+            newest_first, now = compartment.versions(RecordKind.MEMORY, key), context.clock()
+        seen = [context.expiry.seen_at(each, now) for each in newest_first]
+        found += [_version(*both, newest=not at) for at, both in enumerate(zip(seen, newest_first, strict=True))]
     return sorted(
         found, key=lambda version: (version.updated_at, version.classification, version.version), reverse=True
     )
 
 
-def restore(door: OwnerContext, key: str, level: Level, version: int | None, session: str) -> Restored:
-    """An earlier version, saved again at its own level; by default what was deleted, else what the newest replaced.
+def restore(context: OwnerContext, key: str, level: Level, version: int | None, session: str) -> Restored:
+    """Save an earlier version again, at its own level; by default the deleted one, else the one before the newest.
 
-    Its origin stays what it was: who restores a text has not written it (P18). Raises: NotFound, Refused (session).
+    Its origin stays as it was: who restores a text has not written it (P18). Raises: NotFound, Refused (session).
     """
-    (level,) = door.levels(level)
-    act = door.act(session)
-    with door.owner_compartment(level) as owner_compartment, door.writing(owner_compartment, act, "restore") as view:
-        seen = [door.expiry.seen_at(record, act.at) for record in owner_compartment.versions(RecordKind.MEMORY, key)]
+    (level,) = context.levels(level)
+    act = context.act(session)
+    with (
+        context.owner_compartment(level) as compartment,
+        context.writing(compartment, act, "restore") as view,
+    ):
+        seen = [context.expiry.seen_at(record, act.at) for record in compartment.versions(RecordKind.MEMORY, key)]
         chosen = _chosen(seen, version)
-        saved = records.save(view, act, _item(chosen), Action.RESTORE)
+        saved = variants.save(view, act, _item(chosen), Action.RESTORE)
     return Restored(key, level, saved.version, saved.status, chosen.version)
 
 
-def relabel(door: OwnerContext, key: str, to: Level, level: Level | None, *, dry_run: bool) -> Relabelled:
-    """A copy at another level, of the highest live variant or the one at `level`; the original stays (P3).
+def relabel(context: OwnerContext, key: str, to: Level, level: Level | None, *, dry_run: bool) -> Relabelled:
+    """Save a copy at another level, of the highest live variant or the one at `level`; the original stays (P3).
 
-    Both chains tell of it, the lower one without naming the higher level. Raises: NotFound, InvalidArgument.
+    Both chains record it, the lower one without naming the higher level. Raises: NotFound, InvalidArgument.
     """
-    source = _highest_live(door, key, level, to)
+    source = _highest_live(context, key, level, to)
     if dry_run:
         return Relabelled(key, source.level, to)
-    act = door.act()
+    act = context.act()
     # P9: the source's entry first. A power cut in between leaves an entry too many, never a copy without one.
-    with door.owner_compartment(source.level) as owner_compartment, owner_compartment.transaction(durable=True):
-        current = owner_compartment.read(RecordKind.MEMORY, key)
+    with context.owner_compartment(source.level) as compartment, compartment.transaction(durable=True):
+        current = compartment.read(RecordKind.MEMORY, key)
         if current != source:
             raise NotFound("key: was changed at the same time; look again", argument="key")
         where = f"to {to}" if to.can_flow_to(source.level) else "upward"
-        owner_compartment.append(records.event_of(owner_compartment.place, act, Action.RELABEL, source, where))
-    saved = _save_copy(door, source, to)
+        compartment.append(variants.event_of(compartment.place, act, Action.RELABEL, source, where))
+    act = context.act()
+    with context.owner_compartment(to) as compartment, context.writing(compartment, act, "relabel") as view:
+        saved = variants.save(view, act, _item(source), Action.RELABEL)
     return Relabelled(key, source.level, to, saved.version, saved.status)
 
 
-def _save_copy(door: OwnerContext, source: Record, to: Level) -> Saved:
-    act = door.act()
-    with door.owner_compartment(to) as owner_compartment, door.writing(owner_compartment, act, "relabel") as view:
-        return records.save(view, act, _item(source), Action.RELABEL)
-
-
-def _highest_live(door: OwnerContext, key: str, level: Level | None, to: Level) -> Record:
-    now = door.clock()
-    for each in door.levels(level):
-        with door.owner_compartment(each) as owner_compartment:
-            record = owner_compartment.read(RecordKind.MEMORY, key)
-        if record is not None and door.expiry.seen_at(record, now).live:
+def _highest_live(context: OwnerContext, key: str, level: Level | None, to: Level) -> Record:
+    now = context.clock()
+    for each in context.levels(level):
+        with context.owner_compartment(each) as compartment:
+            record = compartment.read(RecordKind.MEMORY, key)
+        if record is not None and context.expiry.seen_at(record, now).live:
             if each is to:
                 raise InvalidArgument(
                     "to: the memory is at that level already; name another, or with --level a variant below",
@@ -101,12 +101,8 @@ def _item(record: Record) -> NewRecord:
     return NewRecord(record.kind, record.key, record.content, record.tags, record.origin, columns)
 
 
-def _versions(door: OwnerContext, newest_first: Sequence[Record]) -> list[Version]:
-    now = door.clock()
-    return [_version(door.expiry.seen_at(each, now), each, newest=not at) for at, each in enumerate(newest_first)]
-
-
 def _version(seen: Record, stored: Record, *, newest: bool) -> Version:
+    """Return a version of a memory. seen: as it is at this moment, which may be expired."""
     deleted_at = seen.deleted_at if newest else stored.deleted_at
     return Version(
         key=seen.key,

@@ -1,9 +1,9 @@
-"""Purge: what was deleted or superseded long enough ago is really removed. The audit keeps its entries."""
+"""Purge: really removing what was deleted or superseded long enough ago. The audit keeps its entries."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -26,44 +26,46 @@ Progress = Callable[[str], object]
 
 
 def purge(
-    door: OwnerContext, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
+    context: OwnerContext, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
 ) -> Iterator[Purged]:
-    """What was removed, or would be, level by level: versions deleted, expired or superseded at least so long ago.
+    """Remove versions deleted, expired or superseded at least so long ago; yield what was removed, level by level.
 
-    With them go conversations that nobody goes on with at that level: of sessions that ended, that have risen above it,
-    and of ephemeral ones, which end with their process, also by a kill. One that still runs forgets what it said there
-    so long ago.
-    And with them goes what ended runs have left of jobs that are no more.
-    What the files still held of earlier changes is overwritten as well, also where nothing was left to remove.
+    dry_run: remove nothing, yield what would be removed.
+    Conversations that nobody continues at that level go too: of sessions that ended or have risen above it, and of
+    ephemeral ones, which end with their process, also by a kill. One that still runs forgets what it said there so
+    long ago. So do the ended runs of jobs that no longer exist.
+    What the files still hold of earlier changes is overwritten as well, even where nothing is left to remove.
     """
-    with door.provider.freeing():
-        yield from _purge(door, older_than, level, dry_run=dry_run, progress=progress)
+    with context.provider.freeing():
+        for each in context.levels(level):
+            yield _purge_level(context, each, older_than, dry_run=dry_run, progress=progress)
 
 
-def _purge(
-    door: OwnerContext, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
-) -> Iterator[Purged]:
-    for each in door.levels(level):
-        now = door.clock()
-        before = _moment(now, older_than)
-        with door.owner_compartment(each) as owner_compartment:
-            if not dry_run:
-                _sweep_all(door, owner_compartment, now)
-            buried = {*owner_compartment.purgeable(before), *_expired(door, owner_compartment, min(before, now))}
-            memories = sum(_is_newest(owner_compartment, version) for version in buried)
-            orphans = orphaned(door.provider, owner_compartment, before)
-            purgeable = sorted({*buried, *versions_of(owner_compartment, orphans)})
-            left = _left_behind(door, owner_compartment, before)
-            if not dry_run:
-                forget(owner_compartment, now, orphans)
-                _remove_all(door, owner_compartment, purgeable, progress)
-                _forget_all(door, owner_compartment, left)
-        complete = dry_run or door.provider.compact(door.agent, each)
-        yield Purged(each, memories, len(purgeable) + left.total(), complete)
+def _purge_level(
+    context: OwnerContext, level: Level, older_than: timedelta, *, dry_run: bool, progress: Progress
+) -> Purged:
+    now = context.clock()
+    before = _cutoff(now, older_than)
+    with context.owner_compartment(level) as compartment:
+        while not dry_run and context.expiry and sweep(compartment, context.expiry, now):
+            continue
+        dead = {*compartment.purgeable(before), *_expired(context, compartment, min(before, now))}
+        memories = sum(_is_newest(compartment, version) for version in dead)
+        orphans = orphaned(context.provider, compartment, before)
+        purgeable = sorted({*dead, *versions_of(compartment, orphans)})
+        conversations = _left_behind(context, compartment, before)
+        if not dry_run:
+            forget(compartment, now, orphans)
+            _remove_all(context, compartment, purgeable, progress)
+            clearing = Clearing(context.provider, context.clock)
+            for session in conversations:
+                clearing.forget(compartment, session)
+    complete = dry_run or context.provider.compact(context.agent, level)
+    return Purged(level, memories, len(purgeable) + conversations.total(), complete)
 
 
-def _moment(now: datetime, older_than: timedelta) -> datetime:
-    """The latest time that is old enough. No age at all: any time, also one that a wrong clock put in the future."""
+def _cutoff(now: datetime, older_than: timedelta) -> datetime:
+    """Return the latest time that is old enough. No age at all: any time, even one that a wrong clock put ahead."""
     if not older_than:
         return datetime.max.replace(tzinfo=UTC)
     try:
@@ -72,28 +74,23 @@ def _moment(now: datetime, older_than: timedelta) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _sweep_all(door: OwnerContext, owner_compartment: OwnerCompartment, now: datetime) -> None:
-    while door.expiry and sweep(owner_compartment, door.expiry, now):
-        pass
-
-
-def _expired(door: OwnerContext, owner_compartment: OwnerCompartment, before: datetime) -> Iterator[VersionId]:
-    """All versions of what expired by then and is not put away yet, as a dry run finds it."""
-    for record in every(owner_compartment, RecordKind.MEMORY, batch=STEP, chars_max=0) if door.expiry else ():
-        if not door.expiry.seen_at(record, before).live:
-            versions = owner_compartment.versions(RecordKind.MEMORY, record.key)
+def _expired(context: OwnerContext, compartment: OwnerCompartment, before: datetime) -> Iterator[VersionId]:
+    """Yield all versions of memories that expired by then and are not deleted yet, as a dry run finds them."""
+    for record in every(compartment, RecordKind.MEMORY, batch=STEP, chars_max=0) if context.expiry else ():
+        if not context.expiry.seen_at(record, before).live:
+            versions = compartment.versions(RecordKind.MEMORY, record.key)
             yield from (VersionId(each.kind, each.key, each.version) for each in versions)
 
 
-def _left_behind(door: OwnerContext, owner_compartment: OwnerCompartment, before: datetime) -> Counter[str]:
-    """How many messages there are of each session that is no named one living at this level, and was silent since.
+def _left_behind(context: OwnerContext, compartment: OwnerCompartment, before: datetime) -> Counter[str]:
+    """Count the messages of each session that was silent since then and is not a named one living at this level.
 
-    Whether one that has risen lives is not asked: what goes at this level would depend on it (P5).
+    Whether a session that has risen lives is not asked: what goes at this level would depend on it (P5).
     """
-    rows = door.provider.control.sessions(door.agent)
-    living = {row.id for row in rows if row.taint is owner_compartment.level and not row.ended}
+    rows = context.provider.control.sessions(context.agent)
+    living = {row.id for row in rows if row.taint is compartment.level and not row.ended}
     left, silent_since = Counter[str](), dict[str, datetime]()
-    for record in every(owner_compartment, RecordKind.MESSAGE, batch=STEP, chars_max=0):
+    for record in every(compartment, RecordKind.MESSAGE, batch=STEP, chars_max=0):
         session = session_of(record.key)
         left[session] += 1
         silent_since[session] = max(record.updated_at, silent_since.get(session, record.updated_at))
@@ -103,27 +100,21 @@ def _left_behind(door: OwnerContext, owner_compartment: OwnerCompartment, before
     return left
 
 
-def _forget_all(door: OwnerContext, owner_compartment: OwnerCompartment, left: Collection[str]) -> None:
-    clearing = Clearing(door.provider, door.clock)
-    for session in left:
-        clearing.forget(owner_compartment, session)
-
-
-def _is_newest(owner_compartment: OwnerCompartment, version: VersionId) -> bool:
-    """Whether with this version its whole record goes."""
-    newest = owner_compartment.read(version.kind, version.key, chars_max=0)
+def _is_newest(compartment: OwnerCompartment, version: VersionId) -> bool:
+    """Return whether this is the last version of its record, so that the record goes with it."""
+    newest = compartment.read(version.kind, version.key, chars_max=0)
     return newest is not None and newest.version == version.version
 
 
 def _remove_all(
-    door: OwnerContext, owner_compartment: OwnerCompartment, purgeable: Sequence[VersionId], progress: Progress
+    context: OwnerContext, compartment: OwnerCompartment, purgeable: Sequence[VersionId], progress: Progress
 ) -> None:
     rest = iter(purgeable)
     done = 0
     while step := list(islice(rest, STEP)):
-        act = door.act()
-        with owner_compartment.transaction(durable=True):
+        act = context.act()
+        with compartment.transaction(durable=True):
             for version in step:
-                remove(owner_compartment, act.at, act.session, version)  # never one that lives: what is dead stays so
+                remove(compartment, act.at, act.session, version)  # never a live one: a dead version stays dead
         done += len(step)
-        progress(f"{owner_compartment.level}: {done} of {len(purgeable)} versions removed")
+        progress(f"{compartment.level}: {done} of {len(purgeable)} versions removed")

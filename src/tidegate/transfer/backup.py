@@ -1,4 +1,4 @@
-"""Backup: everything of one agent in one file, exactly, while in use; and back, into an agent that is empty (P10)."""
+"""Backup: everything of one agent in one file, exactly, while in use; and its restore, into an empty agent (P10)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tidegate.records.record import Record, RecordKind
 from tidegate.search.analysis import analyse
 from tidegate.storage.base import CompartmentReader, OwnerCompartment
 from tidegate.storage.control import SessionRow
-from tidegate.transfer import backup_format as backup
+from tidegate.transfer import backup_format
 from tidegate.transfer.backup_format import (
     BackedUpSession,
     BackedUpVersion,
+    BackupReader,
     BackupSummary,
     DamagedBackupError,
     Part,
-    Reader,
     Seal,
 )
 from tidegate.transfer.restorable import OWN, RestoreBounds, bounds_of
@@ -52,33 +52,33 @@ class BackedUp:
 class Backup:
     """Backup and restore of one agent. For the owner, never for the model."""
 
-    def __init__(self, door: OwnerContext, limits: Limits, progress: Callable[[str, int], object]) -> None:
-        self._door = door
+    def __init__(self, context: OwnerContext, limits: Limits, progress: Callable[[str, int], object]) -> None:
+        self._context = context
         self._limits = limits
-        self._provider = door.provider
-        self._agent = door.agent
+        self._provider = context.provider
+        self._agent = context.agent
         self._progress = progress
 
     def write(self, path: Path) -> BackedUp:
-        """Writes a backup, reads it back, and only then gives it its name. As of one moment in each compartment."""
+        """Write a backup, read it back, and only then give it its name. As of one moment in each compartment."""
         if not self._provider.has(self._agent):
             raise NotFound("agent: nothing is kept for it", argument="agent")
         counts = {"sessions": 0, "entries": 0, "versions": 0}
         with (
             files.writing(path, lambda new: self._read_back(new, counts)) as file,
             self._packed(file) as write,
-            self._moment() as archives,
+            self._snapshots() as compartments,
         ):
-            write(backup.heading(self._agent, self._door.clock()))
-            self._write_sessions(write, counts)  # after the moment: no chain may know one that is not there
-            self._write_levels(write, archives, counts)
+            write(backup_format.heading(self._agent, self._context.clock()))
+            self._write_sessions(write, counts)  # after the snapshots: no chain may know one that is missing
+            self._write_levels(write, compartments, counts)
             write.end(counts)
         return BackedUp(agent=self._agent, **counts)
 
     def restore(self, path: Path, *, dry_run: bool) -> BackedUp:
-        """Restores a backup that holds in every part into an agent that is empty; all of it or nothing.
+        """Restore a backup that is whole in every part into an empty agent; all of it or nothing.
 
-        The sessions come last: so a restore that was cut off can be seen to be, and given again goes on.
+        The sessions come last, so that a restore that was cut off is noticed, and the same command goes on with it.
         """
         sessions: list[BackedUpSession] = []
         summary = self._inspect(path, self._bounds(path), sessions.append)
@@ -101,27 +101,29 @@ class Backup:
     def _write_sessions(self, write: _Writer, counts: dict[str, int]) -> None:
         for row in self._provider.control.sessions(self._agent):
             session = BackedUpSession(row.id, row.name or "", row.taint, row.ceiling, row.parent, row.ended)
-            write(backup.session_line(session))
+            write(backup_format.session_line(session))
             counts["sessions"] += 1
 
     @contextmanager
-    def _moment(self) -> Iterator[list[OwnerCompartment]]:
-        """Every compartment, as of one moment in each."""
-        with ExitStack() as moment:
-            archives = [moment.enter_context(self._provider.owner_compartment(self._agent, level)) for level in Level]
-            for owner_compartment in archives:
-                moment.enter_context(owner_compartment.snapshot())
-                owner_compartment.last_entry()  # a snapshot begins with the first reading in it
-            yield archives
+    def _snapshots(self) -> Iterator[list[OwnerCompartment]]:
+        """Open every compartment, as of one moment in each."""
+        with ExitStack() as stack:
+            compartments = [
+                stack.enter_context(self._provider.owner_compartment(self._agent, level)) for level in Level
+            ]
+            for compartment in compartments:
+                stack.enter_context(compartment.snapshot())
+                compartment.last_entry()  # a snapshot begins with the first read in it
+            yield compartments
 
-    def _write_levels(self, write: _Writer, archives: Sequence[OwnerCompartment], counts: dict[str, int]) -> None:
-        for owner_compartment in archives:
-            write(backup.level_line(owner_compartment.place))
-            for entry in owner_compartment.entries():
-                write(backup.entry_line(entry))
+    def _write_levels(self, write: _Writer, compartments: Sequence[OwnerCompartment], counts: dict[str, int]) -> None:
+        for compartment in compartments:
+            write(backup_format.level_line(compartment.place))
+            for entry in compartment.entries():
+                write(backup_format.entry_line(entry))
                 counts["entries"] += 1
-            for version in _versions(owner_compartment):
-                write(backup.version_line(version.record, newest=version.newest))
+            for version in _versions(compartment):
+                write(backup_format.version_line(version.record, newest=version.newest))
                 counts["versions"] += 1
                 self._progress("written", counts["versions"])
 
@@ -133,14 +135,16 @@ class Backup:
         if read != counts:
             raise StorageError("the backup does not hold what was written; none was made")
 
-    def _inspect(self, path: Path, bounds: RestoreBounds, meet: Callable[[BackedUpSession], object]) -> BackupSummary:
-        """What a backup holds, once all of it is checked. meet: each of its sessions. Raises: InvalidArgument."""
+    def _inspect(
+        self, path: Path, bounds: RestoreBounds, on_session: Callable[[BackedUpSession], object]
+    ) -> BackupSummary:
+        """Check a backup and return what it holds. on_session: called for each session. Raises: InvalidArgument."""
         reader = self._reader(path, bounds)
-        parts = _LevelParts(_checked(reader), meet, self._progress)
+        parts = _LevelParts(_checked(reader), on_session, self._progress)
         for level in parts.levels():
             place = Place(reader.summary.agent, level, reader.summary.ids.get(level, ""))
             verdict = verify(_Section(place, parts), self._provider.audit_secret, (), sealed=True)
-            if not verdict.holds:  # P9: what its digest cannot prove
+            if not verdict.holds:  # P9: its digest cannot prove this
                 where = f"the audit chain of {level} does not hold"
                 raise InvalidArgument(f"file: {where}: {verdict.problems[0].text}", argument="file")
         return reader.summary
@@ -151,23 +155,23 @@ class Backup:
             yield _Writer(packed, self._provider.audit_secret)
 
     def _bounds(self, path: Path) -> RestoreBounds:
-        return bounds_of(self._limits, files.size(path))
+        return bounds_of(self._limits, files.size_of(path))
 
-    def _reader(self, path: Path, bounds: RestoreBounds) -> Reader:
-        return Reader(_unpacked(path, bounds.line_bytes_max), self._provider.audit_secret, bounds)
+    def _reader(self, path: Path, bounds: RestoreBounds) -> BackupReader:
+        return BackupReader(_unpacked(path, bounds.line_bytes_max), self._provider.audit_secret, bounds)
 
     def _is_missing(self, session: BackedUpSession) -> bool:
-        """Whether a session must still be restored. Raises: InvalidArgument when its id is another agent's (P6)."""
+        """Return whether a session must still be restored. Raises: InvalidArgument when it is another agent's (P6)."""
         present = self._provider.control.read(session.id)
         if present is None:
             return True
         if present.agent != self._agent:  # an id proves nothing
             raise InvalidArgument("file: a session in it is another agent's", argument="file")
-        # It outlived the files: it stays as it is, unless it would stand lower than it stood.
+        # It outlived the files: it stays as it is, unless its taint is lower than it was.
         return not present.ended and (session.ended or not session.taint.can_flow_to(present.taint))
 
     def _restore_sessions(self, sessions: Sequence[BackedUpSession]) -> None:
-        """P7, P10: as ended ones. What their clients have read since the backup was made, nobody knows any more."""
+        """Restore sessions as ended ones (P7, P10): nobody knows what their clients have read since the backup."""
         if not sessions:
             return
         control = self._provider.control
@@ -184,34 +188,34 @@ class Backup:
 
     @contextmanager
     def _nothing_left_behind(self) -> Iterator[None]:
-        """When it fails, no agent is there that was not there before; unless a part was stored, which can go on."""
+        """Remove an agent that was not there before if its restore fails, unless a part was stored: that can go on."""
         was_there = self._provider.has(self._agent)
         try:
             yield
         except BaseException:
             with suppress(StorageError):
                 if not was_there and self._provider.has(self._agent):
-                    self._unmake()
+                    self._erase_if_empty()
             raise
 
-    def _unmake(self) -> None:
-        """Alone with all four compartments, so that nobody's save is lost with them."""
-        with ExitStack() as together:
+    def _erase_if_empty(self) -> None:
+        """Erase the agent, with all four compartments locked, so that nobody's save is lost with them."""
+        with ExitStack() as stack:
             for level in Level:
-                owner_compartment = together.enter_context(self._provider.owner_compartment(self._agent, level))
-                together.enter_context(owner_compartment.transaction())
-                if owner_compartment.last_entry() is not None:
+                compartment = stack.enter_context(self._provider.owner_compartment(self._agent, level))
+                stack.enter_context(compartment.transaction())
+                if compartment.last_entry() is not None:
                     return
             self._provider.discard(self._agent)
 
     def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
-        with ExitStack() as together:
+        with ExitStack() as stack:
             targets: dict[Level, OwnerCompartment] = {}
             for level in Level:
-                owner_compartment = together.enter_context(self._provider.owner_compartment(self._agent, level))
-                together.enter_context(owner_compartment.transaction(durable=True))
-                if not _is_restored(owner_compartment, heads[level]):
-                    targets[level] = owner_compartment
+                compartment = stack.enter_context(self._provider.owner_compartment(self._agent, level))
+                stack.enter_context(compartment.transaction(durable=True))
+                if not _is_restored(compartment, heads[level]):
+                    targets[level] = compartment
             self._fill(path, targets, heads)
 
     def _fill(self, path: Path, targets: Mapping[Level, OwnerCompartment], heads: Mapping[Level, Entry | None]) -> None:
@@ -220,7 +224,7 @@ class Backup:
             if isinstance(part, Level):
                 target = targets.get(part)
             elif target is not None and not isinstance(part, BackedUpSession):
-                _adopt(target, part)
+                _import_part(target, part)
             self._progress("restored", number)
         if reader.summary.heads != heads:
             raise InvalidArgument("file: changed while it was read; nothing was restored", argument="file")
@@ -230,31 +234,34 @@ class _LevelParts:
     """The parts of a backup, one after the other, level by level."""
 
     def __init__(
-        self, parts: Iterator[Part], meet: Callable[[BackedUpSession], object], progress: Callable[[str, int], object]
+        self,
+        parts: Iterator[Part],
+        on_session: Callable[[BackedUpSession], object],
+        progress: Callable[[str, int], object],
     ) -> None:
         self._parts = parts
-        self._meet = meet
+        self._on_session = on_session
         self._progress = progress
         self._number = 0
         self._next = self._take()
 
     def levels(self) -> Iterator[Level]:
-        """Each level, before what is in it. What was not read of the level before is passed over."""
+        """Yield each level, before its parts. What was not read of the level before is passed over."""
         while self._next is not None:
             part, self._next = self._next, self._take()
             if isinstance(part, BackedUpSession):
-                self._meet(part)
+                self._on_session(part)
             if isinstance(part, Level):
                 yield part
 
     def entries(self) -> Iterator[Entry]:
-        """The entries that come next."""
+        """Yield the entries that come next."""
         while isinstance(self._next, Entry):
             part, self._next = self._next, self._take()
             yield part
 
     def versions(self) -> Iterator[tuple[Record, bool]]:
-        """The versions that come next."""
+        """Yield the versions that come next."""
         while isinstance(self._next, BackedUpVersion):
             part, self._next = self._next, self._take()
             yield part.record, part.newest
@@ -283,9 +290,9 @@ class _Section:
 
 
 def _is_restored(compartment: CompartmentReader, head: Entry | None) -> bool:
-    """Whether a compartment holds its part of the backup: nothing, or an earlier attempt was cut off after it.
+    """Return whether a compartment holds its part of the backup, as after an attempt that was cut off.
 
-    Raises: Refused when it holds anything else.
+    False for an empty one. Raises: Refused when it holds anything else.
     """
     present = compartment.last_entry()
     if present not in (None, head):
@@ -297,27 +304,27 @@ def _not_empty() -> Refused:
     return Refused("agent: is not empty, and a backup is restored only into one that is", rule=PolicyRule.P10)
 
 
-def _adopt(owner_compartment: OwnerCompartment, part: Entry | BackedUpVersion) -> None:
-    """The chain and the versions as they were; the index anew, from the text (P11)."""
+def _import_part(compartment: OwnerCompartment, part: Entry | BackedUpVersion) -> None:
+    """Import one part: entries and versions as they were; the index is rebuilt from the text (P11)."""
     if isinstance(part, Entry):
-        owner_compartment.import_entry(part)
+        compartment.import_entry(part)
         return
     record = part.record
     indexed = part.newest and record.live and record.kind is RecordKind.MEMORY
     columns = analyse(record.key, record.tags, record.content) if indexed else None
-    owner_compartment.import_version(record, columns, newest=part.newest)
+    compartment.import_version(record, columns, newest=part.newest)
 
 
-def _versions(owner_compartment: OwnerCompartment) -> Iterator[BackedUpVersion]:
-    """Every version, by kind, key and number."""
-    for kind, key in sorted({(record.kind, record.key) for record, _ in owner_compartment.every_version()}):
-        newest = owner_compartment.read(kind, key, chars_max=0)
-        for record in reversed(owner_compartment.versions(kind, key)):
+def _versions(compartment: OwnerCompartment) -> Iterator[BackedUpVersion]:
+    """Yield every version, by kind, key and number."""
+    for kind, key in sorted({(record.kind, record.key) for record, _ in compartment.every_version()}):
+        newest = compartment.read(kind, key, chars_max=0)
+        for record in reversed(compartment.versions(kind, key)):
             yield BackedUpVersion(record, newest is not None and record.version == newest.version)
 
 
 class _Writer:
-    """Writes lines, and keeps their seal."""
+    """Writes lines, and computes their seal."""
 
     def __init__(self, file: gzip.GzipFile, secret: bytes | None) -> None:
         self._file = file
@@ -329,12 +336,12 @@ class _Writer:
         self._file.write(line)
 
     def end(self, counts: Mapping[str, int]) -> None:
-        """The last line."""
-        self(backup.end_line(counts, self._seal))
+        """Write the last line."""
+        self(backup_format.end_line(counts, self._seal))
 
 
 def _unpacked(path: Path, line_bytes_max: int) -> Iterator[bytes]:
-    """Its lines, one at a time: a small file can unpack to anything (P17)."""
+    """Yield its lines, one at a time: a small file can unpack to anything (P17)."""
     with files.reading(path) as file, gzip.GzipFile("", "rb", fileobj=file) as unpacked:
         try:
             while line := unpacked.readline(line_bytes_max + 1):
@@ -347,7 +354,7 @@ def _unpacked(path: Path, line_bytes_max: int) -> Iterator[bytes]:
             raise DamagedBackupError("it is no backup, or a damaged one") from None
 
 
-def _checked(reader: Reader) -> Iterator[Part]:
+def _checked(reader: BackupReader) -> Iterator[Part]:
     try:
         yield from reader
     except DamagedBackupError as damage:

@@ -59,7 +59,7 @@ class BackedUpVersion:
 
 
 Part = BackedUpSession | Level | Entry | BackedUpVersion
-"""A level stands before its entries and, after them, its versions."""
+"""A level comes before its entries and, after them, its versions."""
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ def end_line(counts: Mapping[str, int], seal: Seal) -> dict[str, Any]:
 
 
 class Seal:
-    """A digest of all lines before the end; keyed, where the audit chains are, so that it cannot be made anew."""
+    """A digest of all lines before the end; keyed, where the audit chains are, so that nobody else can make one."""
 
     def __init__(self, secret: bytes | None) -> None:
         self.keyed = secret is not None
@@ -132,12 +132,12 @@ class Seal:
         return self._digest.hexdigest()
 
 
-class Reader:
-    """Reads the lines of a backup, and believes none of them: form, order, counts and digest are checked here, and that
-    each part is one that can have been stored.
+class BackupReader:
+    """Reads the lines of a backup and trusts none of them: it checks form, order, counts and digest, and that each part
+    is one that can have been stored.
 
-    Iterate to the end: only then is the last of it checked. That the chains hold, and tell of the versions, is for
-    `verify` to say, since whoever changes the file can make a digest without a key anew. Raises: DamagedBackupError.
+    Iterate to the end: only then is the last of it checked. Whether the chains hold, and match the versions, is for
+    `verify` to say, since whoever changes the file can compute a digest without a key. Raises: DamagedBackupError.
     """
 
     def __init__(self, lines: Iterable[bytes], secret: bytes | None, bounds: RestoreBounds) -> None:
@@ -248,7 +248,7 @@ class Reader:
 
 
 def _follows(version: BackedUpVersion, last: BackedUpVersion) -> bool:
-    """By kind, key and number, each once; nothing under a key comes after the newest."""
+    """Return whether two versions are in order: by kind, key and number, each once; none of a key after its newest."""
     (key, number), (last_key, last_number) = (
         ((str(each.record.kind), each.record.key), each.record.version) for each in (version, last)
     )

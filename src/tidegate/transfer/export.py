@@ -1,25 +1,66 @@
-"""The lines of an export: a heading that says its level, then one memory a line, each with its own label."""
+"""An export: a heading that says its level, then one memory a line, each with its own label.
+
+`importers/tidegate_export.py` reads it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tidegate.files import TextLine
+from tidegate.audit.chain import OWNER, Action, AuditEvent
+from tidegate.core.expiry import ExpiringReader
+from tidegate.core.variants import WHOLE, every
+from tidegate.errors import Refused
+from tidegate.owner.context import OwnerContext
+from tidegate.policy.decisions import Deny
+from tidegate.policy.events import PostToolResponse
 from tidegate.policy.levels import Level
-from tidegate.records.jsonl import NotJsonError, read_object
-from tidegate.records.record import Record
+from tidegate.policy.rules import decide
+from tidegate.policy.session_state import SessionState
+from tidegate.records.jsonl import to_line
+from tidegate.records.record import Record, RecordKind
 from tidegate.records.timestamps import write_time
-from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, label_of
+from tidegate.storage.base import CompartmentReader
 
 FORMAT = "tidegate-export"
 VERSION = 1
-_FIELDS = frozenset({"key", "content", "tags", "classification", "origin", "version", "created_at", "updated_at"})
+_BATCH = 32  # records read at once: at the most so many of the longest contents are in memory
 
 
-def heading(agent: str, level: Level, memories: int, at: datetime) -> dict[str, Any]:
-    """The first line of an export."""
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export holds: every live variant at or below `level`."""
+
+    level: Level
+    memories: int
+
+
+def write_export(context: OwnerContext, level: Level, write: Callable[[str], object], *, audit_reads: bool) -> Exported:
+    """Write every live memory that `level` may see, lower levels first, then in the order of the keys.
+
+    write: is given one line at a time, without its line end. audit_reads: enter it in the audit, as any reading.
+    As of one moment in each compartment. Raises: StorageError.
+    """
+    now = context.clock()
+    if audit_reads:
+        with context.provider.writable_view(context.agent, level) as writable, writable.own.transaction():
+            writable.own.append(AuditEvent(now, OWNER, Action.READ, "export"))
+    with context.provider.view(context.agent, level) as view, view.snapshot():
+        lowest_first = [ExpiringReader(each, context.expiry, now) for each in reversed(view.visible)]
+        count = sum(1 for compartment in lowest_first for _ in _live(compartment, 1))
+        write(to_line(_heading(context.agent, level, count, now)))
+        for compartment in lowest_first:
+            for record in _live(compartment, WHOLE):
+                _check(context.agent, record, level)
+                write(to_line(_line(record)))
+    return Exported(level, count)
+
+
+def _heading(agent: str, level: Level, memories: int, at: datetime) -> dict[str, Any]:
+    """Return the first line of an export."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -30,8 +71,8 @@ def heading(agent: str, level: Level, memories: int, at: datetime) -> dict[str, 
     }
 
 
-def exported(record: Record) -> dict[str, Any]:
-    """The line of one memory."""
+def _line(record: Record) -> dict[str, Any]:
+    """Return the line of one memory."""
     return {
         "key": record.key,
         "content": record.content,
@@ -44,48 +85,14 @@ def exported(record: Record) -> dict[str, Any]:
     }
 
 
-def read_export(lines: Iterable[TextLine]) -> Iterator[RawMemory | Rejected]:
-    """The memories of one export, or of several one after the other, or of lines that somebody wrote by hand.
-
-    A line without a label has that of the heading above it; without a heading it has none.
-    """
-    label: object = None
-    for line in lines:
-        record = parsed(line)
-        if isinstance(record, Rejected):
-            yield record
-        elif record.get("format") == FORMAT:
-            label = label_of(record, "level")
-            if record.get("version") != VERSION:
-                yield Rejected(line.place, "the export is of a newer version of Tidegate")
-        else:
-            yield _memory(line.place, record, label)
+def _live(compartment: CompartmentReader, chars_max: int) -> Iterator[Record]:
+    """Yield the live memories of a compartment, in the order of their keys."""
+    return every(compartment, RecordKind.MEMORY, batch=_BATCH, chars_max=chars_max)
 
 
-def parsed(line: TextLine) -> dict[str, Any] | Rejected:
-    """The object that a line holds."""
-    if line.text is None:
-        return Rejected(line.place, line.reason)
-    try:
-        return read_object(line.text)
-    except NotJsonError as error:
-        return Rejected(line.place, str(error).replace("(line 1, ", "("))
-
-
-def _memory(place: str, record: Mapping[str, Any], label: object) -> RawMemory | Rejected:
-    unknown = sorted(record.keys() - _FIELDS)
-    if unknown:  # it may say something that would have to be heeded, such as a level under another name
-        return Rejected(place, f"{_shown(unknown[0])} is not a field of an export")
-    return RawMemory(
-        place=place,
-        key=record.get("key"),
-        content=record.get("content"),
-        tags=record.get("tags"),
-        label=label_of(record) if "classification" in record else label,
-        created_at=record.get("created_at"),
-        updated_at=record.get("updated_at"),
-    )
-
-
-def _shown(name: str) -> str:
-    return ascii(name[:64])
+def _check(agent: str, record: Record, level: Level) -> None:
+    """Check P1 once more, for each record that leaves. Raises: Refused."""
+    state = SessionState(level, Level.RESTRICTED)
+    decision = decide(PostToolResponse(state, agent, [(record.agent, record.level)]))
+    if isinstance(decision, Deny):
+        raise Refused(decision.hint, rule=decision.rule)

@@ -1,7 +1,7 @@
-"""An import: every memory of a source, checked first, then taken in at one level in one transaction, or not at all.
+"""An import: every memory of a source is checked, then all are saved at one level in one transaction, or none.
 
 The source is read twice, so that nothing but the keys is held in memory: once to check all of it, with no lock held,
-and once to write.
+and once to write. The sources are in `importers/`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from tidegate.storage.base import Compartment, CompartmentReader
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 from tidegate.transfer.importers.registry import OpenedSource
 
-_LABEL_SHIFT = 48  # a level above, the place in the file below: of two lines for one key the greater number stands
-_LEFT_OUT = "left out"  # by `exact`: counted, and told of in one line
+_LABEL_SHIFT = 48  # the level above these bits, the place in the file below: of two lines for a key the greater wins
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A word to the owner about one memory of the source. refused: it was not taken in, because of what it is."""
+    """A message to the owner about one memory of the source. refused: it was not imported, for a fault or its label."""
 
     place: str
     reason: str
@@ -43,9 +42,9 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the owner chose.
+    """The rules that the owner chose.
 
-    exact: leave out what is labelled with another level. overwrite: also replace what was saved later here.
+    exact: leave out memories labelled with another level. overwrite: also replace memories that were saved later here.
     restore_deleted: also bring back what was deleted here. strict: nothing at all when anything is refused.
     """
 
@@ -76,12 +75,12 @@ class Imported:
 
 
 class ImportOutcome(StrEnum):
-    """What becomes of a memory that was not refused. The words are what the owner is told; "" is told by the count."""
+    """What becomes of a memory that was not refused. The words of those that are skipped are shown to the owner."""
 
     CREATE = "created"
     UPDATE = "updated"
     UNCHANGED = "unchanged"
-    OUTDONE = "another line for the same key stands instead of this one"
+    OUTRANKED = "another line for the same key stands instead of this one"
     NEWER_HERE = "the memory here was saved later, and stays"
     DELETED_HERE = "it was deleted here, and stays so"
 
@@ -92,7 +91,7 @@ class ImportOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A memory that may be taken in."""
+    """A checked memory that may be imported."""
 
     place: str
     key: str
@@ -105,9 +104,12 @@ class _Candidate:
 
 @dataclass(slots=True)
 class _Survey:
-    """What the first reading found. standing: for each key, which of its lines is taken."""
+    """What the first reading found. winners: for each key, the rank of the line that is imported.
 
-    state: dict[str, int] = field(default_factory=dict)
+    elsewhere: how many `exact` leaves out. fingerprint: of all that may be imported.
+    """
+
+    winners: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     refused: int = 0
     skipped: int = 0
@@ -122,7 +124,7 @@ class Import:
         self,
         opened: OpenedSource,
         level: Level,
-        door: OwnerContext,
+        context: OwnerContext,
         limits: Limits,
         rules: Rules,
         *,
@@ -132,8 +134,8 @@ class Import:
     ) -> None:
         self._opened = opened
         self._level = level
-        self._door = door
-        self._act = door.act(session)
+        self._context = context
+        self._act = context.act(session)
         self._limits = limits
         self._rules = rules
         self._notice = notice
@@ -150,22 +152,24 @@ class Import:
             )
         if survey.elsewhere:
             self._notice(Notice("file", _left_out(survey.elsewhere), refused=False))
-        provider, agent, level = self._door.provider, self._door.agent, self._level
+        provider, agent, level = self._context.provider, self._context.agent, self._level
         if self._rules.dry_run or not survey.rows:
             with provider.view(agent, level) as view:
-                fates = self._settle(survey, view.visible[0], None)
+                outcomes = self._apply(survey, view.visible[0], None)
         else:
             with provider.writable_view(agent, level) as writable:
                 own = writable.own
-                with self._door.transaction(own, self._act, "import"):
-                    fates = self._settle(survey, own, own)
+                with self._context.transaction(own, self._act, "import"):
+                    outcomes = self._apply(survey, own, own)
         return Imported(
             source=self._opened.source,
             level=self._level,
-            created=fates[ImportOutcome.CREATE],
-            updated=fates[ImportOutcome.UPDATE],
-            unchanged=fates[ImportOutcome.UNCHANGED],
-            skipped=survey.skipped + sum(count for fate, count in fates.items() if fate.is_skip),
+            created=outcomes[ImportOutcome.CREATE],
+            updated=outcomes[ImportOutcome.UPDATE],
+            unchanged=outcomes[ImportOutcome.UNCHANGED],
+            skipped=survey.skipped
+            + survey.elsewhere
+            + sum(count for outcome, count in outcomes.items() if outcome.is_skip),
             refused=survey.refused,
             dry_run=self._rules.dry_run,
             creates=tuple(self._would[ImportOutcome.CREATE]),
@@ -173,47 +177,49 @@ class Import:
         )
 
     def _survey(self) -> _Survey:
-        survey, print_ = _Survey(), hashlib.sha256()
-
-        def hear(notice: Notice) -> None:
-            survey.refused += notice.refused
-            survey.skipped += not notice.refused
-            if notice.reason is _LEFT_OUT:
+        survey, digest = _Survey(), hashlib.sha256()
+        for found in self._read(self._notice):
+            if found is None:
                 survey.elsewhere += 1
+            elif isinstance(found, Notice):
+                survey.refused += found.refused
+                survey.skipped += not found.refused
+                self._notice(found)
             else:
-                self._notice(notice)
-
-        for memory in self._memories(hear, self._notice):
-            weight = memory.label << _LABEL_SHIFT | survey.rows
-            survey.state[memory.key] = max(survey.state.get(memory.key, 0), weight)
-            survey.rows += 1
-            print_.update(repr(memory).encode())
-            self._progress("checked", survey.rows)
-        survey.fingerprint = print_.digest()
+                rank = _rank(found, survey.rows)
+                survey.winners[found.key] = max(survey.winners.get(found.key, 0), rank)
+                survey.rows += 1
+                digest.update(repr(found).encode())
+                self._progress("checked", survey.rows)
+        survey.fingerprint = digest.digest()
         return survey
 
-    def _settle(self, survey: _Survey, before: CompartmentReader, own: Compartment | None) -> dict[ImportOutcome, int]:
-        """The second reading: how many memories met which fate. own: where to write, if anything is to be written."""
-        fates, print_ = dict.fromkeys(ImportOutcome, 0), hashlib.sha256()
-        before = ExpiringReader(before, self._door.expiry, self._act.at)
-        for place, memory in enumerate(self._memories(_unheard, _unheard)):
-            print_.update(repr(memory).encode())
-            stands = survey.state.get(memory.key) == memory.label << _LABEL_SHIFT | place
-            present = before.read(RecordKind.MEMORY, memory.key) if stands else None
-            fate = self._fate(memory, present) if stands else ImportOutcome.OUTDONE
-            fates[fate] += 1
-            if fate.is_skip:
-                self._notice(Notice(memory.place, str(fate), refused=False))
-            elif own is not None and fate is not ImportOutcome.UNCHANGED:
-                self._write(own, memory, present, fate)
-            elif self._rules.dry_run and fate in self._would:
-                self._would[fate].append(memory.key)
-            self._progress("imported", place + 1)
-        if print_.digest() != survey.fingerprint:
-            raise InvalidArgument("file: changed while it was read; nothing was imported", argument="file")
-        return fates
+    def _apply(self, survey: _Survey, before: CompartmentReader, own: Compartment | None) -> dict[ImportOutcome, int]:
+        """Read the source again and save all that wins; return how many memories had which outcome.
 
-    def _fate(self, memory: _Candidate, present: Record | None) -> ImportOutcome:
+        own: where to save; None for a dry run.
+        """
+        outcomes, digest = dict.fromkeys(ImportOutcome, 0), hashlib.sha256()
+        before = ExpiringReader(before, self._context.expiry, self._act.at)
+        candidates = (found for found in self._read(_ignore) if isinstance(found, _Candidate))
+        for place, memory in enumerate(candidates):
+            digest.update(repr(memory).encode())
+            wins = survey.winners.get(memory.key) == _rank(memory, place)
+            present = before.read(RecordKind.MEMORY, memory.key) if wins else None
+            outcome = self._outcome(memory, present) if wins else ImportOutcome.OUTRANKED
+            outcomes[outcome] += 1
+            if outcome.is_skip:
+                self._notice(Notice(memory.place, str(outcome), refused=False))
+            elif own is not None and outcome is not ImportOutcome.UNCHANGED:
+                self._write(own, memory, present, outcome)
+            elif self._rules.dry_run and outcome in self._would:
+                self._would[outcome].append(memory.key)
+            self._progress("imported", place + 1)
+        if digest.digest() != survey.fingerprint:
+            raise InvalidArgument("file: changed while it was read; nothing was imported", argument="file")
+        return outcomes
+
+    def _outcome(self, memory: _Candidate, present: Record | None) -> ImportOutcome:
         if present is None:
             return ImportOutcome.CREATE
         if not present.live:  # P8: nothing deleted comes back unless the owner says so
@@ -223,8 +229,8 @@ class Import:
         later_here = present.updated_at > memory.updated_at
         return ImportOutcome.NEWER_HERE if later_here and not self._rules.overwrite else ImportOutcome.UPDATE
 
-    def _write(self, own: Compartment, memory: _Candidate, present: Record | None, fate: ImportOutcome) -> None:
-        """P10: at the compartment's own level, marked as imported; the change and its entry together (P9)."""
+    def _write(self, own: Compartment, memory: _Candidate, present: Record | None, outcome: ImportOutcome) -> None:
+        """Save a memory at the compartment's own level, marked as imported (P10), and its audit entry (P9)."""
         live = present if present is not None and present.live else None
         least = max(present.updated_at, present.deleted_at or present.updated_at) if present else memory.updated_at
         draft = Draft(
@@ -239,57 +245,61 @@ class Import:
             updated_at=max(memory.updated_at, least),  # no time runs backwards
         )
         own.put(draft, analyse(draft.key, draft.tags, draft.content))
-        own.append(event_of(own.place, self._act, Action.IMPORT, draft, fate))
+        own.append(event_of(own.place, self._act, Action.IMPORT, draft, outcome))
 
-    def _memories(self, hear: Callable[[Notice], object], remark: Callable[[Notice], object]) -> Iterator[_Candidate]:
-        """What may be taken in. hear: told of each that may not. remark: told of what was set right in one that may."""
+    def _read(self, on_note: Callable[[Notice], object]) -> Iterator[_Candidate | Notice | None]:
+        """Yield each memory that may be imported, a notice for one that may not, None for one that `exact` leaves out.
+
+        on_note: called for what was corrected in a memory.
+        """
         for found in self._opened.read():
             if isinstance(found, Rejected):
-                hear(Notice(found.place, found.reason, found.refused))
+                yield Notice(found.place, found.reason, found.refused)
                 continue
             try:
                 label = _label(found.label, self._level)
                 if self._rules.exact and label is not self._level:
-                    hear(Notice(found.place, _LEFT_OUT, refused=False))
+                    yield None
                     continue
-                _require_level(label, self._level)
-                memory = self._checked(found, label, remark)
+                if not label.can_flow_to(self._level):  # P10: nothing comes in below its label
+                    higher = f"is higher than {self._level}, the level of this import"
+                    raise Refused(f"classification: {higher}", rule=PolicyRule.P10)
+                memory = self._checked(found, label, on_note)
             except TidegateError as error:
-                hear(Notice(found.place, error.message, refused=True))
-                continue
-            yield memory
+                yield Notice(found.place, error.message, refused=True)
+            else:
+                yield memory
 
-    def _checked(self, found: RawMemory, label: Level, remark: Callable[[Notice], object]) -> _Candidate:
+    def _checked(self, found: RawMemory, label: Level, on_note: Callable[[Notice], object]) -> _Candidate:
         key, content = check_key(found.key, self._limits), check_content(found.content, self._limits)
         tags = check_tags(found.tags, self._limits)
-        updated_at, created_at = self._times(found, remark)
+        updated_at, created_at = self._times(found, on_note)
         return _Candidate(found.place, key, content, tags, label, created_at, updated_at)
 
-    def _times(self, found: RawMemory, remark: Callable[[Notice], object]) -> tuple[datetime, datetime]:
-        """When it was last saved and when first: by the source, else when the source was written; never to come."""
+    def _times(self, found: RawMemory, on_note: Callable[[Notice], object]) -> tuple[datetime, datetime]:
+        """Return when it was last saved and when first: as the source says, else when that was written; never later."""
         created_at, updated_at = _time("created_at", found.created_at), _time("updated_at", found.updated_at)
         if any(time is not None and time > self._act.at for time in (created_at, updated_at)):
             # Not now, or it would win over what is saved here each time that it is imported.
-            remark(Notice(found.place, "its time is yet to come; that of the file is taken", refused=False))
+            on_note(Notice(found.place, "its time is yet to come; that of the file is taken", refused=False))
         saved_at = updated_at or created_at or self._written_at
         updated_at = saved_at if saved_at <= self._act.at else self._written_at
         return updated_at, min(created_at or updated_at, updated_at)
 
 
+def _rank(memory: _Candidate, place: int) -> int:
+    """Return which of several lines for one key wins: the higher label, then the later place in the source."""
+    return memory.label << _LABEL_SHIFT | place
+
+
 def _label(label: object, level: Level) -> Level:
-    """The level that a memory claims, or the import's own."""
+    """Return the level that a memory claims, or the import's own. Raises: InvalidArgument."""
     if label is None:
         return level
     claimed = read_label(label)
     if claimed is None:
         raise InvalidArgument("classification: names no level", argument="classification")
     return claimed
-
-
-def _require_level(label: Level, level: Level) -> None:
-    """P10: nothing comes in below its label. Raises: Refused."""
-    if not label.can_flow_to(level):
-        raise Refused(f"classification: is higher than {level}, the level of this import", rule=PolicyRule.P10)
 
 
 def _time(name: str, value: object) -> datetime | None:
@@ -307,8 +317,8 @@ def _written_at(opened: OpenedSource, now: datetime) -> datetime:
 
 def _left_out(count: int) -> str:
     which, left = ("memory belongs", "is") if count == 1 else ("memories belong", "are")
-    return f"{count} {which} to other levels, and {left} {_LEFT_OUT}"
+    return f"{count} {which} to other levels, and {left} left out"
 
 
-def _unheard(notice: Notice) -> None:
-    """What the first reading said is not said again."""
+def _ignore(notice: Notice) -> None:
+    """Drop what the first reading has reported."""

@@ -1,7 +1,7 @@
 """What a backup may bring in: nothing that could not have been saved, and nothing that a store could not hold (P17).
 
-Whoever makes a backup by hand can make its chains fit, so that they hold proves nothing of what they tell. So every
-field is checked here as the verb checks it that would have saved it.
+Whoever makes a backup by hand can make its chains fit: that they hold does not prove that their contents were ever
+saved. So every field is checked here as the verb that saves it does.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from tidegate.records.todo import KEY, check_todos, read_todos
 from tidegate.records.validation import check_content, check_key, check_tags
 
 _ANY = 2**31
-_ROOM_BYTES = 2 * 1024 * 1024  # beside the content: the key and the tags; of a run its answer; and all that is written
-_ESCAPED = 8  # times as long a text becomes at most, that is written as JSON and this once more
+_ROOM_BYTES = 2 * 1024 * 1024  # beside the content: the key, the tags, a run's answer, the names of the fields
+_ESCAPED = 8  # how many times longer a text can get when written as JSON, and that as JSON again
 _KEY_ROOM = 512  # a session's id, a number, the words of a group of runs
 _YEARS = range(2, 9999)  # in any time zone, with any day more or less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreBounds:
-    """What is too long, too high or too many in a backup. incoming: it is to be restored, and comes from anywhere.
+    """What is too long, too high or too many in a backup. incoming: it is to be restored, and may come from anyone.
 
     number_max: of a version, an entry. place_max: of a message in its conversation, a run in its group.
     """
@@ -50,12 +50,12 @@ class RestoreBounds:
 
     @property
     def line_bytes_max(self) -> int:
-        """The longest line."""
+        """Return the length of the longest line."""
         return _ESCAPED * self.limits.content_bytes_max + _ROOM_BYTES
 
     @property
     def marks_max(self) -> int:
-        """How many bytes of a line can stand outside its texts."""
+        """Return how many bytes of a line can be outside its texts."""
         return 1024 + 8 * self.limits.tags_max
 
 
@@ -66,11 +66,11 @@ OWN = RestoreBounds(
     sessions_max=_ANY,
     incoming=False,
 )
-"""For what a store holds already: it may have been saved under other limits, and counted on after a restore."""
+"""For the contents of a store: they may have been saved under other limits, and counted on after a restore."""
 
 
 def bounds_of(limits: Limits, file_bytes: int) -> RestoreBounds:
-    """The bounds of a backup that is to be restored. Whatever it counts to, the store can count on from there for good.
+    """Return the bounds of a backup that is to be restored: the store can count on from any number in it.
 
     Each session takes the file eight bytes or more, since its id is random: so no small file holds many (P17).
     """
@@ -80,7 +80,7 @@ def bounds_of(limits: Limits, file_bytes: int) -> RestoreBounds:
 
 
 def check_record(record: Record, bounds: RestoreBounds) -> None:
-    """Nothing, when a version is one that can have been stored. Raises: InvalidArgument, LimitExceeded."""
+    """Check that a version is one that can have been stored. Raises: InvalidArgument, LimitExceeded."""
     limits = bounds.limits
     check_key(record.nonce, Limits(), "nonce")
     _require("tags", record.tags == check_tags(record.tags, limits if record.kind is RecordKind.MEMORY else OWN.limits))
@@ -88,9 +88,9 @@ def check_record(record: Record, bounds: RestoreBounds) -> None:
 
 
 def check_parents(parents: Mapping[str, str | None]) -> None:
-    """Nothing, when no session hangs from itself, or deeper than any is opened (P15). Raises: ValueError.
+    """Check that no session is its own ancestor, or deeper than any is opened (P15). Raises: ValueError.
 
-    parents: of each session by its id. A parent that is not among them was one of which nothing is stored.
+    parents: of each session by its id. A parent that is not among them is one of which nothing is stored.
     """
     for session in parents:
         above, depth = parents[session], 0
@@ -101,7 +101,7 @@ def check_parents(parents: Mapping[str, str | None]) -> None:
 
 
 def check_name(name: str, limits: Limits, argument: str) -> str:
-    """A key or name as it is stored. Raises: InvalidArgument, LimitExceeded."""
+    """Return a key or name as it is stored. Raises: InvalidArgument, LimitExceeded."""
     _require(argument, check_key(name, limits, argument) == name)  # P6: an unnormalised one no verb would ever find
     return name
 
@@ -122,7 +122,7 @@ def _check_todo(record: Record, bounds: RestoreBounds) -> None:
 
 
 def _check_message(record: Record, bounds: RestoreBounds) -> None:
-    """Its content is whatever the host wrote."""
+    """Check a message, but not its content, which is whatever the host wrote."""
     _check_place(record, bounds)
     _require("tags", not record.tags)
 
@@ -157,7 +157,7 @@ def _check_run(record: Record, bounds: RestoreBounds) -> None:
     _require("key", is_group(run.group) and run.number >= 1 and run.key == record.key)
     if name_of(run.group):
         check_name(name_of(run.group), bounds.limits, "key")
-    _require("tags", run.tags == record.tags)  # by these it is found, and known to have been
+    _require("tags", run.tags == record.tags)  # by these it is found
     _check_counts(run)
     _check_texts(run, bounds.limits)
     if bounds.incoming:
@@ -189,7 +189,7 @@ def _check_times(run: Run) -> None:
 
 
 def _check_place(record: Record, bounds: RestoreBounds) -> None:
-    """A key that ends in a number. It may hold a job's name, written as escapes."""
+    """Check a key that ends in a number. It may hold a job's name, written as escapes."""
     group, number = session_of(record.key), record.key[-12:]
     try:
         _require("key", record.key == key_of(group, number_of(record.key)) and number.isascii())

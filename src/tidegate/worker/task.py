@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.errors import StorageError
-from tidegate.files import read_small
+from tidegate.files import read_small_text
 from tidegate.jobs.job import Job
 from tidegate.policy.levels import Level
 from tidegate.records.prompt_block import data_block, json_line
@@ -42,16 +42,7 @@ def read_trigger(home: Path, agent: str) -> str:
 
     Raises: StorageError when it is there but too large, not UTF-8 or not readable.
     """
-    try:
-        data = read_small(home / "agents" / agent / "TRIGGER.md", TRIGGER_BYTES_MAX)
-        text = data.decode("utf-8-sig")
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError):
-        raise StorageError("TRIGGER.md: must be a readable file in UTF-8") from None
-    if len(data) > TRIGGER_BYTES_MAX:
-        raise StorageError(f"TRIGGER.md: must be at most {TRIGGER_BYTES_MAX} bytes")
-    return text.strip()
+    return read_small_text(home / "agents" / agent / "TRIGGER.md", TRIGGER_BYTES_MAX).strip()
 
 
 def has_trigger(home: Path, agent: str) -> bool:

@@ -17,7 +17,7 @@ from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 from tidegate.transfer.importers.registry import open_source
 
 ENTITY = {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["likes tea"]}
-DATED = "## Identity\n[2024-05-01] - Lives in Oslo\n"
+PRINTED = "## Identity\n[2024-05-01] - Lives in Oslo\n"
 SECTIONS = "**Work**\n\nBuilds boats.\n\n**Home**\n\nHas cats.\n"
 PRETTY = json.dumps({"results": [{"id": "1", "memory": "likes tea"}]}, indent=2)
 
@@ -53,10 +53,9 @@ def put(tmp_path: Path) -> Any:
         (PRETTY, "x", Source.MEM0),
         ('{"id": "1", "content": "c", "state": "active"}\n{"id": "2"}\n', "memories.jsonl", Source.MEM0),
         ([{"content": "Lives in Oslo", "enabled": True}], "memory.json", Source.CHATGPT),
-        (DATED, "x.txt", Source.CHATGPT),
         ([{"conversations_memory": SECTIONS}], "memories.json", Source.CLAUDE),
         ("# Plan\n", "plan.md", Source.MARKDOWN),
-        (DATED, "plan.MD", Source.MARKDOWN),
+        (PRINTED, "plan.MD", Source.MARKDOWN),
     ],
 )
 def test_a_file_is_told_by_what_is_in_it(put: Any, content: Any, name: str, source: Source) -> None:
@@ -65,7 +64,18 @@ def test_a_file_is_told_by_what_is_in_it(put: Any, content: Any, name: str, sour
 
 @pytest.mark.parametrize(
     "content",
-    ["some text\n", [{"title": "t", "mapping": {}}], {"a": 1}, "[1, 2", "\n\n", "[]", "3", "[x] a task\n"],
+    [
+        "some text\n",
+        [{"title": "t", "mapping": {}}],
+        {"a": 1},
+        "[1, 2",
+        "\n\n",
+        "[]",
+        "3",
+        "[x] a task\n",
+        PRINTED,
+        SECTIONS,
+    ],
 )
 def test_what_cannot_be_told_is_asked_for(put: Any, content: Any) -> None:
     with pytest.raises(InvalidArgument, match="from: cannot be told; say what it is: tidegate, mcp, mem0"):
@@ -81,18 +91,21 @@ def test_each_kind_can_be_read_in_each_of_its_forms(put: Any) -> None:
     assert pairs(put([{"id": "1", "memory": "likes tea"}]), Source.MEM0) == tea
     oslo = [("chatgpt-m", "Lives in Oslo")]
     assert pairs(put([{"id": "m", "content": "Lives in Oslo"}])) == oslo
-    assert [content for _, content in pairs(put(DATED))] == ["Lives in Oslo"]
-    assert [content for _, content in pairs(put("- One\n- Two\n"), Source.CHATGPT)] == ["One", "Two"]
     sections = [("claude-work", "Builds boats."), ("claude-home", "Has cats.")]
-    assert pairs(put([{"conversations_memory": SECTIONS}])) == pairs(put(SECTIONS), Source.CLAUDE) == sections
-    assert [content for _, content in pairs(put(DATED), Source.CLAUDE)] == ["Lives in Oslo"]
-    assert [content for _, content in pairs(put("One\n\nTwo\n"), Source.CLAUDE)] == ["One", "Two"]
+    assert pairs(put([{"conversations_memory": SECTIONS}])) == sections
     assert pairs(put("text", "note.txt"), Source.MARKDOWN) == [("note.txt", "text")]
 
 
 def test_a_file_that_is_not_what_the_owner_says_is_refused_by_line(put: Any) -> None:
     assert found(put("text"), Source.MCP) == [Rejected("line 1", "not JSON (column 1)")]
     assert found(put("text"), Source.TIDEGATE) == [Rejected("line 1", "not JSON (column 1)")]
+
+
+@pytest.mark.parametrize("source", [Source.CHATGPT, Source.CLAUDE])
+@pytest.mark.parametrize("text", [PRINTED, SECTIONS, "- One\n- Two\n"])
+def test_a_printed_list_of_a_chat_service_is_refused(put: Any, source: Source, text: str) -> None:
+    with pytest.raises(InvalidArgument, match="file: holds no memories of"):
+        found(put(text), source)
 
 
 @pytest.mark.parametrize("content", [{"a": 1}, {"entities": 3, "results": "x"}])
@@ -139,13 +152,13 @@ def test_an_empty_file_is_refused(put: Any) -> None:
 def test_a_document_of_any_size_is_not_read(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.files.DOCUMENT_BYTES_MAX", 20)
     with pytest.raises(LimitExceeded, match="21 bytes; the limit for a file of this kind is 20"):
-        open_source(put("x" * 21))
+        open_source(put("[" * 21))
 
 
 def test_a_text_in_neither_encoding_is_refused(put: Any) -> None:
     with pytest.raises(InvalidArgument, match="is neither UTF-8 nor UTF-16"):
-        open_source(put(b"text \xff"))
-    assert pairs(put(DATED.encode("utf-16"))) == pairs(put(DATED))
+        found(put(b"text \xff", "note.md"))
+    assert pairs(put(PRETTY.encode("utf-16"))) == pairs(put(PRETTY))
 
 
 # What is not there
@@ -185,7 +198,7 @@ def test_a_file_that_fails_while_it_is_read_is_an_error(put: Any, monkeypatch: p
     def fail(*_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr("tidegate.files.decoded", fail)
+    monkeypatch.setattr("tidegate.files.decode", fail)
     with pytest.raises(InvalidArgument, match="is not there or cannot be read"):
         open_source(path)
 
@@ -235,7 +248,7 @@ def test_i11_no_link_is_followed_out_of_the_folder_or_within_it(notes: Path, tmp
 
 
 def test_what_is_no_note_under_a_notes_name_is_refused(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.transfer.importers.folder.NOTE_BYTES_MAX", 3)
+    monkeypatch.setattr("tidegate.transfer.importers.markdown.NOTE_BYTES_MAX", 3)
     os.mkfifo(notes / "pipe.md")
     (notes / "long.md").write_text("long")
     (notes / "bytes.md").write_bytes(b"\xff\xfe\x00")

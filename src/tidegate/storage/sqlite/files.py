@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from tidegate.errors import StorageError
+from tidegate.files import sync_folder
 from tidegate.policy.levels import Level
 from tidegate.search.analysis import ANALYSIS_VERSION
 from tidegate.storage.base import not_its_own
@@ -146,7 +147,7 @@ class HomeFiles:
         try:
             _make_folder(mark.parent)
             os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, FILE_MODE))
-            _synchronise(mark.parent)
+            sync_folder(mark.parent)
         except OSError:
             raise StorageError("home: cannot be written; nothing was changed") from None
 
@@ -293,20 +294,11 @@ def _publish(new: Path, path: Path) -> None:
         os.link(new, path)
     except FileExistsError:
         return
-    _synchronise(path.parent)
+    sync_folder(path.parent)
 
 
 def _make_folder(path: Path) -> None:
     for folder in reversed([path, *path.parents]):
         if not folder.exists():
             folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-            _synchronise(folder.parent)
-
-
-def _synchronise(folder: Path) -> None:
-    """What was entered in the folder survives power loss."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync_folder(folder.parent)

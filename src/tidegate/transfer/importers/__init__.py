@@ -1,1 +1,1 @@
-"""Importers: one file for each source; what each tells, before anything of it is checked."""
+"""Importers: one file a source, with `sniff` and `reader`; `registry.py` knows them all."""

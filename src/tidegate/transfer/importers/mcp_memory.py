@@ -6,16 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.files import TextLine
-from tidegate.transfer.export import parsed
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
+from tidegate.transfer.importers.source_file import (
+    Clue,
+    Document,
+    FirstLine,
+    Memories,
+    Read,
+    SourceFile,
+    object_of,
+    read_document,
+)
 
+_LISTS = ("entities", "relations")
+_EXPECTED = "is no graph of the MCP memory server: it has `entities` and `relations`, or one of them a line"
 _ENTITY_FIELDS = ("name", "entityType", "observations")
 _RELATION_FIELDS = ("from", "to", "relationType")
 
 
 @dataclass(slots=True)
 class _Node:
-    """What becomes one memory: an entity, with the relations that go out from it."""
+    """An entity, with the relations that go out from it: it becomes one memory."""
 
     place: str
     kind: str | None = None
@@ -24,19 +35,36 @@ class _Node:
     relations: list[str] = field(default_factory=list)
 
 
-def read_lines(lines: Iterable[TextLine]) -> Iterator[RawMemory | Rejected]:
-    """The memories of `memory.jsonl`, which older versions called `memory.json`."""
+def sniff(clue: Clue) -> bool:
+    """Return whether a clue shows a graph."""
+    match clue:
+        case FirstLine({"type": "entity" | "relation"}):
+            return True
+        case Document({"entities": list()} | {"relations": list()}):
+            return True
+    return False
+
+
+def reader(file: SourceFile) -> Read:
+    """Return what reads a graph."""
+    if file.in_lines():
+        return lambda: read_lines(file.lines())
+    return lambda: read_document(file, read_graph, lists=_LISTS, expected=_EXPECTED)
+
+
+def read_lines(lines: Iterable[TextLine]) -> Memories:
+    """Yield the memories of `memory.jsonl`, which older versions called `memory.json`."""
     nodes: dict[str, _Node] = {}
     for line in lines:
-        item = parsed(line)
+        item = object_of(line)
         problem = item if isinstance(item, Rejected) else _take(nodes, line.place, item, item.get("type"))
         if problem:
             yield problem
     yield from _memories(nodes)
 
 
-def read_graph(graph: object) -> Iterator[RawMemory | Rejected]:
-    """The memories of one object with lists of entities and relations."""
+def read_graph(graph: object) -> Memories:
+    """Yield the memories of one object with lists of entities and relations."""
     nodes: dict[str, _Node] = {}
     if not isinstance(graph, dict):
         yield Rejected("file", "holds neither entities nor relations")

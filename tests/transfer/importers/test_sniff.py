@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from tidegate.transfer.importers.raw_memory import Source
-from tidegate.transfer.importers.sniffing import source_of_document, source_of_line
+from tidegate.transfer.importers.registry import IMPORTERS, recognise
+from tidegate.transfer.importers.source_file import Clue, Database, Document, FirstLine, Folder, PlainText
+
+
+def source_of(clue: Clue) -> Source | None:
+    importer = recognise(clue)
+    return importer.name if importer else None
 
 
 @pytest.mark.parametrize(
@@ -19,13 +25,14 @@ from tidegate.transfer.importers.sniffing import source_of_document, source_of_l
         ({"type": "relation"}, Source.MCP),
         ({"id": "1", "content": "c", "state": "active"}, Source.MEM0),
         ({"id": "1", "content": "c"}, None),
+        ({"id": "1", "user_id": "u", "conversations_memory": "x"}, None),
         ({"entities": []}, None),
         ([1], None),
         (None, None),
     ],
 )
 def test_a_line_is_told(value: Any, source: Source | None) -> None:
-    assert source_of_line(value) is source
+    assert source_of(FirstLine(value)) is source
 
 
 @pytest.mark.parametrize(
@@ -49,4 +56,22 @@ def test_a_line_is_told(value: Any, source: Source | None) -> None:
     ],
 )
 def test_a_document_is_told(value: Any, source: Source | None) -> None:
-    assert source_of_document(value) is source
+    assert source_of(Document(value)) is source
+
+
+@pytest.mark.parametrize(
+    ("clue", "source"),
+    [
+        (Folder(), Source.MARKDOWN),
+        (Database(), Source.TRIGGERFISH),
+        (PlainText("plan.MD", "# Plan"), Source.MARKDOWN),
+        (PlainText("plan.md", '{"key": '), Source.TIDEGATE),
+        (PlainText("plan.txt", "[2024-05-01] - Lives in Oslo"), None),
+    ],
+)
+def test_what_is_no_json_is_told_by_its_kind_and_name(clue: Clue, source: Source | None) -> None:
+    assert source_of(clue) is source
+
+
+def test_each_source_has_one_importer() -> None:
+    assert sorted(each.name for each in IMPORTERS) == sorted(Source)
