@@ -38,10 +38,11 @@ def chat(message: str | None, new: bool) -> int:
     chat.model in config.toml, or TIDEGATE_CHAT_MODEL.
     """
     from tidegate.cli.chat_session import Chat, open_model
-    from tidegate.config import home as homes
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
 
-    home = homes.find(options().home)
-    settings = homes.load(home)
+    home = find_home(options().home)
+    settings = read_settings(home)
     model = open_model(settings.chat)  # before anything is made
     place = _place(new, settings.chat.level)
     text = None if message is None else _checked(message, settings.limits)

@@ -17,7 +17,7 @@ from tidegate.agent.prompt import Model
 from tidegate.agent.scripted import SCRIPT, ScriptedModel, read_script
 from tidegate.cli import output
 from tidegate.cli.todo import lines as todo_lines
-from tidegate.config.home import ChatSettings, Settings
+from tidegate.config.settings import ChatSettings, Settings
 from tidegate.errors import InvalidArgument, Refused, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.session import Session

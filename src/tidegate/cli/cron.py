@@ -147,26 +147,28 @@ def run_now(name: str | None, event: str | None, event_id: str | None) -> None:
 @contextmanager
 def _at_trigger() -> Iterator[Session]:
     """A session where the trigger wakes. Raises: NotFound without a TRIGGER.md."""
-    from tidegate.config import home as homes
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
     from tidegate.worker.task import has_trigger
 
     chosen = options()
     if chosen.session is not None or chosen.level is not None:
         raise InvalidArgument("level: the trigger has its own level, trigger.level in config.toml", argument="level")
-    home = homes.find(chosen.home)
+    home = find_home(chosen.home)
     if not has_trigger(home, chosen.agent):
         raise NotFound("name: this agent has no TRIGGER.md; name a job, or write one", argument="name")
     with open_store() as store:
-        yield store.session(chosen.agent, level=homes.load(home).trigger.level)
+        yield store.session(chosen.agent, level=read_settings(home).trigger.level)
 
 
 def _checked(channel: str | None) -> str | None:
     """A channel that is configured. Raises: NotFound."""
     if channel is None:
         return None
-    from tidegate.config import home as homes
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
 
-    if channel not in homes.load(homes.find(options().home)).channels:
+    if channel not in read_settings(find_home(options().home)).channels:
         raise NotFound("channel: config.toml has no channel of this name", argument="channel")
     return channel
 

@@ -29,13 +29,13 @@ def doctor(repair: bool, file: str | None) -> int:
     when an error is left. A warning is about what works, and should be seen to; it is no error.
     """
     from tidegate.cli.audit import read_file
-    from tidegate.config import home as homes
+    from tidegate.config.home import find_home
     from tidegate.owner.doctor import Doctor
     from tidegate.records.validation import check_agent
     from tidegate.store import utc_now
 
     agent = click.get_current_context().meta.get("agent")
-    home = homes.find(options().home)
+    home = find_home(options().home)
     anchors = () if file is None else read_file(file)
     examination = Doctor(home, utc_now, repair, info, anchors).examine(None if agent is None else check_agent(agent))
     if not home.exists():

@@ -30,13 +30,14 @@ def run(once: bool) -> int:
     go nowhere. It waits for run.lease_seconds where a run goes on that may be dead.
     """
     from tidegate.cli.chat_session import open_model
-    from tidegate.config import home as homes
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
     from tidegate.worker.supervisor import Supervisor
     from tidegate.worker.worker_context import Failures, WorkerContext
 
     chosen = options()
-    home = homes.find(chosen.home)
-    settings = homes.load(home)
+    home = find_home(chosen.home)
+    settings = read_settings(home)
     open_model(settings.chat)  # before anything is begun
     _log_plainly()
     only = click.get_current_context().meta.get("agent")

@@ -179,10 +179,11 @@ def _look(server: Server) -> Definitions:
 
 
 def _servers() -> tuple[Path, Mapping[str, Server]]:
-    from tidegate.config import home as homes
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
 
-    home = homes.find(options().home)
-    return home, homes.load(home).servers
+    home = find_home(options().home)
+    return home, read_settings(home).servers
 
 
 def _the(servers: Mapping[str, Server], name: str) -> Server:
