@@ -17,7 +17,7 @@ import click
 import pytest
 from tests.conftest import Run
 
-from tidegate.cli.main import PLACES, root
+from tidegate.cli.main import COMMANDS, root
 from tidegate.config import reader as config
 from tidegate.config.reader import read_settings
 from tidegate.config.settings import Settings
@@ -122,6 +122,6 @@ def test_links_lead_somewhere(target: str) -> None:
     assert (ROOT / target).exists()
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_named_in_the_readme(name: str) -> None:
     assert re.search(rf"tidegate {name}\b|`{name}`", README)

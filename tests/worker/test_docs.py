@@ -59,7 +59,7 @@ def test_the_settings_of_the_page_are_all_there_are_and_work(tmp_path: Path) -> 
 def test_every_state_and_every_command_is_explained() -> None:
     assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == [str(state) for state in RunState]
     assert set(cron.commands) - {"show"} <= set(re.findall(r"tidegate cron ([\w-]+)", PAGE))
-    assert "run" in root.places  # type: ignore[attr-defined]
+    assert "run" in root.specs  # type: ignore[attr-defined]
 
 
 def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
