@@ -32,8 +32,8 @@ T = TypeVar("T")
 class SettingKind:
     """What a setting may be.
 
-    wants: in words. read: makes the setting as it is kept, or None of a value that will not do; it may raise
-    InvalidArgument. parse: makes the value of an environment variable's text. explain: the words for a value that will
+    wants: in words. read: makes the setting as it is kept; it returns None or raises InvalidArgument for a value that
+    will not do. parse: makes the value from an environment variable's text. explain: the words for a value that will
     not do.
     """
 
@@ -87,7 +87,7 @@ def read_table(table: object, schema: Schema, place: str, known: str = "here") -
 def read_named(tables: object, section: str, read: Callable[[str, object], T]) -> dict[str, T]:
     """Return the tables of a section, by the names that the owner gave them. Raises: InvalidArgument.
 
-    read: makes one, of its name and its table.
+    read: makes one from its name and its table.
     """
     if not isinstance(tables, dict):
         raise bad_setting(section, f"must be sections, [{section}.NAME]")
@@ -97,7 +97,7 @@ def read_named(tables: object, section: str, read: Callable[[str, object], T]) -
     for name, table in tables.items():
         if not is_name(name):
             one = section.removesuffix("s")
-            raise bad_setting(f"{section}.{name}", f"a {one}'s name is up to {_NAMED_MAX} of a-z, 0-9 and -")
+            raise bad_setting(f"{section}.{name}", f"a {one}'s name is up to 32 of a-z, 0-9 and -")
         found[name] = read(name, table)
     return found
 
