@@ -279,6 +279,21 @@ def test_libraries_of_the_extras_are_never_imported_by_the_command_line_as_it_lo
     assert loaded == []
 
 
+# What commands share, and what is one command's own.
+SHARED = {"cli.common", "cli.output"}
+PARTS = {"cli.chat": {"cli.chat_session"}, "cli.chat_session": {"cli.terminal"}, "cli.servers": {"cli.demo"}}
+
+
+def test_commands_do_not_import_one_another() -> None:
+    wrong = [
+        f"{name_of(module)} imports {name}"
+        for module in modules("cli")
+        for name in own(module)
+        if name.startswith("cli.") and name not in SHARED | PARTS.get(name_of(module), set())
+    ]
+    assert wrong == []
+
+
 def test_there_are_no_import_cycles_between_modules() -> None:
     below = {name_of(module).removesuffix(".__init__"): {*loaded_modules(module)} for module in MODULES}
     while leaves := {name for name, needs in below.items() if not needs & below.keys() - {name}}:

@@ -24,7 +24,7 @@ from tests.yardstick.worlds import World
 from tidegate.cli import chat_session as chat
 from tidegate.cli import memory as cli_memory
 from tidegate.cli import output
-from tidegate.config.home import ChatSettings
+from tidegate.config.settings import ChatSettings
 from tidegate.policy.levels import Level
 from tidegate.server import resources as protocol_context
 from tidegate.session import Session

@@ -87,22 +87,23 @@ def open(  # noqa: A001 - the name of the contract; read `tidegate.open`
     and nonce comes; by default random.
     Raises: InvalidArgument (home, settings), StorageError.
     """
-    from tidegate.config import home as homes
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
     from tidegate.storage.base import fresh_id
     from tidegate.storage.sqlite.provider import SqliteProvider
     from tidegate.store import Store, utc_now
     from tidegate.tools import AGENT_TOOLS
 
-    folder = homes.find(home)
-    settings = homes.load(folder)
+    folder = find_home(home)
+    settings = read_settings(folder)
     ids = ids or fresh_id
-    provider = SqliteProvider(folder, durability=settings.durability, secret=settings.audit_secret(), ids=ids)
+    provider = SqliteProvider(folder, durability=settings.storage.durability, secret=settings.audit.secret(), ids=ids)
     return Store(
         provider,
         toolset=AGENT_TOOLS,
         clock=clock or utc_now,
         ids=ids,
         limits=settings.limits,
-        audit_reads=settings.audit_reads,
+        audit_reads=settings.audit.reads,
         expiry=settings.expiry,
     )

@@ -22,8 +22,8 @@ from tidegate.agent.messages import AssistantMessage, ToolCall
 from tidegate.agent.prompt import ModelError, ModelErrorKind, Prompt, ReplyDelta
 from tidegate.audit.chain import Action
 from tidegate.cli import chat_session as chat
-from tidegate.config.home import ChatSettings
-from tidegate.config.home import Settings as HomeSettings
+from tidegate.config.settings import ChatSettings
+from tidegate.config.settings import Settings as HomeSettings
 from tidegate.errors import InvalidArgument, StorageError, TidegateError
 from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level

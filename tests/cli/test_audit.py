@@ -183,7 +183,7 @@ def test_verify_finds_a_cut_tail_by_its_anchor(made: Run, home: Path, tmp_path: 
 
 
 def test_verify_refuses_what_is_no_file_of_anchors(made: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidegate.cli import audit as cli_audit
+    from tidegate.cli import common as cli_common
 
     file = tmp_path / "anchors.jsonl"
     assert made("audit", "verify", "--anchor", str(file), "--json").error["argument"] == "anchor"
@@ -193,7 +193,7 @@ def test_verify_refuses_what_is_no_file_of_anchors(made: Run, tmp_path: Path, mo
         assert (ran.code, ran.error["argument"]) == (2, "anchor")
     file.write_bytes(made("audit", "anchor").stdout)
     assert made("audit", "verify", "--anchor", str(file), "--agent", "nobody", "--json").code == 2
-    monkeypatch.setattr(cli_audit, "_ANCHOR_BYTES_MAX", 10)
+    monkeypatch.setattr(cli_common, "_ANCHOR_BYTES_MAX", 10)
     assert "too large" in made("audit", "verify", "--anchor", str(file)).err
 
 

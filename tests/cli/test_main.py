@@ -123,7 +123,7 @@ def test_help_loads_neither_the_engine_nor_an_extra() -> None:
     assert not heavy & set(loaded)
 
 
-@pytest.mark.parametrize(("name", "place"), command_line.PLACES.items(), ids=command_line.PLACES)
+@pytest.mark.parametrize(("name", "place"), command_line.COMMANDS.items(), ids=command_line.COMMANDS)
 def test_every_command_is_at_its_place_under_its_name(name: str, place: CommandSpec) -> None:
     command = command_line.root.get_command(click.Context(command_line.root), name)
     assert command is not None
@@ -132,7 +132,7 @@ def test_every_command_is_at_its_place_under_its_name(name: str, place: CommandS
 
 def test_the_list_of_commands_is_one_line_each(cli: Run) -> None:
     listed = cli("--help").out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in listed] == list(command_line.PLACES)
+    assert [line.split()[0] for line in listed] == list(command_line.COMMANDS)
 
 
 def test_an_unknown_command_is_refused(cli: Run) -> None:
@@ -160,7 +160,7 @@ def test_what_was_mistyped_is_answered_with_what_is_like_it(cli: Run, words: tup
 
 def test_words_that_people_type_are_no_commands_and_stand_for_some() -> None:
     for word, meant in command_line._ALIASES.items():
-        assert (word in command_line.PLACES, meant.split()[0] in command_line.PLACES) == (False, True)
+        assert (word in command_line.COMMANDS, meant.split()[0] in command_line.COMMANDS) == (False, True)
 
 
 def test_the_common_options_are_the_documented_ones() -> None:
@@ -189,10 +189,10 @@ def test_what_nobody_foresaw_is_one_line_without_its_text(cli: Run, monkeypatch:
 
 
 def test_ctrl_c_is_exit_130_without_a_traceback(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(**_: object) -> str:
+    def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tidegate.cli.memory._standard_input", interrupted)
+    monkeypatch.setattr("tidegate.cli.memory.standard_input", interrupted)
     ran = cli("save", "k", "-")
     assert (ran.code, ran.out) == (130, "")
     assert "Traceback" not in ran.err

@@ -33,7 +33,7 @@ def hostile(how: str, source: Level = Level.PUBLIC, sink: Level = Level.PUBLIC, 
     return Server(
         "hostile",
         command=(sys.executable, "-IS", str(HOSTILE), how),
-        environment=environment,
+        env=environment,
         classification=Classification(source, sink),
         timeout_seconds=20,
     )

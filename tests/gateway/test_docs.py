@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tidegate.config import servers as config_servers
-from tidegate.config.home import load
+from tidegate.config.reader import read_settings
 from tidegate.gateway import bounds as limits
 from tidegate.gateway import replies as results
 from tidegate.policy.levels import Level
@@ -26,14 +26,14 @@ def block(language: str) -> str:
 
 def test_the_configuration_of_the_page_works(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(block("toml"), encoding="utf-8")
-    servers = load(tmp_path, {}).servers
+    servers = read_settings(tmp_path, {}).servers
     assert servers["files"].classify("anything") == Classification(Level.CONFIDENTIAL, Level.CONFIDENTIAL)
     assert servers["web"].classify("search") == Classification(Level.PUBLIC, Level.PUBLIC)
     assert servers["web"].classify("anything") is None
 
 
 def test_every_key_of_a_server_is_explained() -> None:
-    assert sorted(re.findall(r"^\| `(\w+)` \|", DOCS, re.MULTILINE)) == sorted(config_servers._KEYS)
+    assert sorted(re.findall(r"^\| `(\w+)` \|", DOCS, re.MULTILINE)) == sorted(config_servers.KEYS)
 
 
 def test_the_python_of_the_page_runs(tmp_path: Path) -> None:

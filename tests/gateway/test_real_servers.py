@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import Run
 
 import tidegate
-from tidegate.config.home import load
+from tidegate.config.reader import read_settings
 from tidegate.errors import Refused
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.pins import Pins
@@ -86,7 +86,7 @@ def owner(modules: Path, home: Path, tmp_path: Path, cli: Run) -> Path:
 
 def talk(home: Path, session: Session, store: Store, act: Callable[[Gateway], Awaitable[T]]) -> T:
     async def inside() -> T:
-        async with Gateway(store, session, load(home, {}).servers, Pins(home)) as gateway:
+        async with Gateway(store, session, read_settings(home, {}).servers, Pins(home)) as gateway:
             return await act(gateway)
 
     return asyncio.run(inside())

@@ -14,7 +14,7 @@ from tidegate.agent.messages import AssistantMessage, UserMessage
 from tidegate.agent.prompt import Model, Prompt, ReplyDelta
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
 from tidegate.config.channels import ChannelSettings
-from tidegate.config.home import RunSettings, Settings, TriggerSettings
+from tidegate.config.settings import RunSettings, Settings, TriggerSettings
 from tidegate.gateway.gateway import Gateway
 from tidegate.jobs.job import Run
 from tidegate.policy.levels import Level

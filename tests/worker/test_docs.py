@@ -14,7 +14,7 @@ from tidegate.cli.cron import cron
 from tidegate.cli.main import root
 from tidegate.config import channels as config_channels
 from tidegate.config import reader as config
-from tidegate.config.home import load
+from tidegate.config.reader import read_settings
 from tidegate.jobs.job import JOBS_MAX, QUEUE_MAX, RunState
 from tidegate.jobs.retention import RUNS_KEPT
 from tidegate.policy.rules import GENERATIONS_MAX
@@ -47,19 +47,19 @@ def test_every_command_of_the_page_prints_what_the_page_says(cli: Run, monkeypat
 def test_the_settings_of_the_page_are_all_there_are_and_work(tmp_path: Path) -> None:
     (text,) = blocks("toml")
     (tmp_path / "config.toml").write_text(text.replace("# channel", "channel"), encoding="utf-8")
-    settings = load(tmp_path, {})
+    settings = read_settings(tmp_path, {})
     assert (settings.run.channel, settings.trigger.channel) == ("phone", "diary")
     assert set(settings.channels) == {"phone", "diary", "console"}
     for section in ("run", "trigger"):
         part = text.partition(f"[{section}]")[2].partition("\n[")[0]
         assert set(re.findall(r"^#? ?(\w+) = ", part, re.MULTILINE)) == set(config.SECTIONS[section])
-    assert set(re.findall(r'^kind = "(\w+)"', text, re.MULTILINE)) == set(config_channels._KEYS)
+    assert set(re.findall(r'^kind = "(\w+)"', text, re.MULTILINE)) == set(config_channels.KEYS)
 
 
 def test_every_state_and_every_command_is_explained() -> None:
     assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == [str(state) for state in RunState]
     assert set(cron.commands) - {"show"} <= set(re.findall(r"tidegate cron ([\w-]+)", PAGE))
-    assert "run" in root.places  # type: ignore[attr-defined]
+    assert "run" in root.specs  # type: ignore[attr-defined]
 
 
 def test_the_numbers_of_the_page_are_those_of_the_code() -> None:

@@ -16,7 +16,7 @@ from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, User
 from tidegate.agent.prompt import Model, Prompt, ReplyDelta
 from tidegate.agent.toolbox import Toolbox
 from tidegate.agent.transcript import History
-from tidegate.config.home import RunSettings, Settings
+from tidegate.config.settings import RunSettings, Settings
 from tidegate.gateway.gateway import Gateway
 from tidegate.policy.levels import Level
 from tidegate.session import Session

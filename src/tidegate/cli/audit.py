@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tidegate.audit.chain import Action
 from tidegate.cli import output
-from tidegate.cli.common import AT_ALL_LEVELS, Group, info, open_store, options, show
-from tidegate.cli.owner import open_owner
+from tidegate.cli.common import AT_ALL_LEVELS, Group, info, open_owner, open_store, options, read_anchor_file, show
 from tidegate.errors import InvalidArgument, StorageError
 from tidegate.records.record import RecordKind
 from tidegate.records.timestamps import NotATimeError, read_time, write_time
 
 if TYPE_CHECKING:
-    from tidegate.audit.anchors import Anchor
-    from tidegate.audit.verify import ChainVerdict, Problem
+    from tidegate.audit.verify import ChainVerdict
     from tidegate.owner.audit_query import AuditLine
     from tidegate.store import Store
 
@@ -28,7 +25,6 @@ _ACTIONS = click.Choice([action.value for action in Action if action is not Acti
 _COMMON = {**AT_ALL_LEVELS, "session": "Only what was done in this session, by its name or its id."}
 _OWNER = "owner"
 _LAST_MAX = 100_000  # they are held at once
-_ANCHOR_BYTES_MAX = 16 * 1024 * 1024
 _WHAT_IT_PROVES = """\
 What this proves: nothing up to the last anchor was changed, taken out or moved. Beyond it, entries cut from the end go
 unseen; so keep anchors where nobody who can write here can. Whoever can read the key can make a chain anew, and one
@@ -64,10 +60,11 @@ def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: 
     from tidegate.owner.audit_query import AuditFilter
 
     with open_store() as store:
-        names = _names(store)
+        names, named = _names(store), options().session
         wanted = AuditFilter(
             level=options().level,
-            sessions=_sessions(names),
+            # By its name or by its id.
+            sessions=None if named is None else {named, *(id_ for id_, name in names.items() if name == named)},
             actions=[Action(action) for action in actions] or None,
             since=_time("since", since),
             until=_time("until", until),
@@ -87,7 +84,7 @@ def verify(file: str | None) -> int:
 
     JSON: one object a level. Exit code 1 when anything is wrong; the first entry concerned is named.
     """
-    anchors = () if file is None else read_file(file)
+    anchors = () if file is None else read_anchor_file(file)
     with open_owner() as owner:
         verdicts = owner.verify(options().level, anchors=anchors)
     for verdict in verdicts:
@@ -102,11 +99,11 @@ def anchor() -> None:
     """Print where each chain ends now, as JSON, one object a level. Keep it where nobody who can write here can."""
     with open_owner() as owner:
         for head in owner.anchor(options().level):
-            output.emit(output.to_json(head.to_dict()))
+            output.emit(output.to_json(head))
 
 
 def _names(store: Store) -> Mapping[str, str]:
-    """The sessions' names, by id. Where they cannot be read the chains are shown all the same."""
+    """Return the sessions' names, by id. Where they cannot be read the chains are shown all the same."""
     try:
         return {row.id: row.name or row.id for row in store.sessions.list(options().agent)}
     except StorageError as failure:
@@ -116,12 +113,6 @@ def _names(store: Store) -> Mapping[str, str]:
         return {}
 
 
-def _sessions(names: Mapping[str, str]) -> set[str] | None:
-    """The ids of the session that was named, by its name or by its id."""
-    wanted = options().session
-    return None if wanted is None else {wanted, *(session for session, name in names.items() if name == wanted)}
-
-
 def _time(option: str, text: str | None) -> datetime | None:
     try:
         return None if text is None else read_time(text)
@@ -129,37 +120,15 @@ def _time(option: str, text: str | None) -> datetime | None:
         raise InvalidArgument(f"{option}: {error}", argument=option) from None
 
 
-def read_file(file: str) -> list[Anchor]:
-    """The anchors in a file. Raises: InvalidArgument, also when there are none."""
-    from tidegate.audit.anchors import read_anchors
-
-    anchors = list(read_anchors(_read(file)))
-    if not anchors:
-        raise InvalidArgument("anchor: the file is empty", argument="anchor")
-    return anchors
-
-
-def _read(file: str) -> str:
-    try:
-        with Path(file).open("rb") as stream:
-            data = stream.read(_ANCHOR_BYTES_MAX + 1)
-        text = data.decode("utf-8-sig")
-    except (OSError, ValueError):
-        raise InvalidArgument("anchor: must be a readable file in UTF-8", argument="anchor") from None
-    if len(data) > _ANCHOR_BYTES_MAX:
-        raise InvalidArgument("anchor: the file is too large", argument="anchor")
-    return text
-
-
 def _line(line: AuditLine, name: str | None) -> dict[str, Any]:
     event = line.entry.event
     return {
-        "level": str(line.level),
+        "level": line.level,
         "sequence": line.entry.sequence,
-        "at": write_time(event.at),
+        "at": event.at,
         "session": event.session,
         "session_name": name,
-        "action": str(event.action),
+        "action": event.action,
         "detail": event.detail,
         "kind": line.kind,
         "key": line.key,
@@ -182,18 +151,17 @@ def _text(line: AuditLine, name: str | None) -> str:
 
 def _verdict(verdict: ChainVerdict) -> dict[str, Any]:
     return {
-        "level": str(verdict.level),
+        "level": verdict.level,
         "holds": verdict.holds,
         "entries": verdict.entries,
         "head": verdict.head,
         "keyed_from": verdict.keyed_from,
         "anchored_to": verdict.anchored_to,
-        "problems": [_problem(problem) for problem in verdict.problems],
+        "problems": [
+            {"sequence": each.sequence, "text": each.text, "key": each.key, "advice": each.advice or None}
+            for each in verdict.problems
+        ],
     }
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {"sequence": problem.sequence, "text": problem.text, "key": problem.key, "advice": problem.advice or None}
 
 
 def _verdict_lines(verdict: ChainVerdict) -> Iterator[str]:

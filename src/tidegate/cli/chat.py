@@ -37,12 +37,14 @@ def chat(message: str | None, new: bool) -> int:
     name, opened or resumed. With --level alone it is one that is not stored, at exactly that level. The model is
     chat.model in config.toml, or TIDEGATE_CHAT_MODEL.
     """
-    from tidegate.cli.chat_session import Chat, open_model
-    from tidegate.config import home as homes
+    from tidegate.agent.opening import open_configured
+    from tidegate.cli.chat_session import Chat
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
 
-    home = homes.find(options().home)
-    settings = homes.load(home)
-    model = open_model(settings.chat)  # before anything is made
+    home = find_home(options().home)
+    settings = read_settings(home)
+    model = open_configured(settings.chat)  # before anything is made
     place = _place(new, settings.chat.level)
     text = None if message is None else _checked(message, settings.limits)
     if text is None and (options().json or not (sys.stdin.isatty() and sys.stdout.isatty())):
@@ -52,7 +54,7 @@ def chat(message: str | None, new: bool) -> int:
 
 
 def _checked(message: str, limits: Limits) -> str:
-    """What is to be said. Raises: InvalidArgument, LimitExceeded, before anything is made."""
+    """Return the message to send. Raises: InvalidArgument, LimitExceeded, before anything is made."""
     from tidegate.records.validation import check_content
 
     try:

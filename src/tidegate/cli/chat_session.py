@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -11,13 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from tidegate.agent.channel import ToolCalled
 from tidegate.agent.loop import Agent, AgentSettings, Ended, Outcome, open_agent
 from tidegate.agent.prompt import Model
-from tidegate.agent.scripted import SCRIPT, ScriptedModel, read_script
 from tidegate.cli import output
-from tidegate.cli.todo import lines as todo_lines
-from tidegate.config.home import ChatSettings, Settings
+from tidegate.config.settings import ChatSettings, Settings
 from tidegate.errors import InvalidArgument, Refused, TidegateError
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
@@ -59,34 +55,14 @@ class ChatPlace:
     new: bool = False
 
 
-def open_model(settings: ChatSettings) -> Model:
-    """The model that is configured. Raises: InvalidArgument, which says what to set."""
-    name = settings.model
-    if name is None:
-        raise InvalidArgument(
-            "chat.model: no model is configured: set [chat] model in config.toml, or TIDEGATE_CHAT_MODEL, to "
-            "provider:model, or to a model at chat.base_url (`scripted` is one to try without any)",
-            argument="chat.model",
-        )
-    if name == "scripted" or name.startswith("scripted:"):
-        path = name.partition(":")[2]
-        return ScriptedModel(read_script(Path(path)) if path else SCRIPT)
-    from tidegate.agent import model
-
-    key = os.environ.get(settings.api_key_env) if settings.api_key_env else None
-    if settings.api_key_env and not key:
-        raise InvalidArgument(f"chat.api_key_env: {settings.api_key_env} is not set", argument="chat.api_key_env")
-    return model.open_model(name, settings.base_url, key)
-
-
 def open_session(store: Store, place: ChatPlace, settings: ChatSettings) -> Session:
-    """The session to talk in, opened or resumed at its stored taint.
+    """Return the session to talk in, opened or resumed at its stored taint.
 
     Raises: InvalidArgument where no answer could be had or shown, Refused (ended), StorageError.
     """
     rows = {row.name or "": row.ended for row in store.sessions.list(place.agent)}
     name = place.name or _usual(rows, new=place.new)
-    if place.wanted is not None or name not in rows:  # what is resumed may stand lower, and be of use
+    if place.wanted is not None or name not in rows:  # one that is resumed may be lower, and of use
         _check_start(place, settings)
     if place.name is None and place.wanted is not None:
         return store.session(place.agent, level=place.wanted)
@@ -112,7 +88,7 @@ def _check_start(place: ChatPlace, settings: ChatSettings) -> None:
 
 
 def _usual(rows: dict[str, bool], *, new: bool) -> str:
-    """The name of the newest chat that lives, or of the next one."""
+    """Return the name of the newest chat that lives, or of the next one."""
     used = list(_numbered(NAME, rows))
     living = [name for name in used if not rows[name]]
     return living[-1] if living and not new else next_name(NAME, rows)
@@ -127,7 +103,7 @@ def _numbered(name: str, rows: dict[str, bool]) -> Iterator[str]:
 
 
 def next_name(name: str, rows: dict[str, bool]) -> str:
-    """The first of name, name-2, name-3 … that no session has or had."""
+    """Return the first of name, name-2, name-3 … that no session has or had."""
     taken = sum(1 for _ in _numbered(name, rows))
     return name if taken == 0 else f"{name}-{taken + 1}"
 
@@ -170,7 +146,7 @@ class Chat:
     # One message
 
     def say_once(self, text: str, *, as_json: bool) -> int:
-        """Say one thing and show the answer; 0, or 1 when there is none, or not all of it."""
+        """Say one thing and show the answer. Return 0, or 1 without an answer or with a part of it."""
         from tidegate.cli.terminal import PlainView
 
         view = PlainView(self._settings.chat.clearance, quiet=as_json)
@@ -187,12 +163,16 @@ class Chat:
         level = session.taint
         return {
             "answer": outcome.answer,
-            "ended": str(outcome.ended),
+            "ended": outcome.ended,
             "reason": explained(outcome) or None,
             "session": session.name,
             # P14: above the clearance, how far it has risen is the model's choice.
-            "level": str(level) if level.can_flow_to(clearance) else None,
-            "tools": [_used(used) for used in outcome.used],
+            "level": level if level.can_flow_to(clearance) else None,
+            "tools": [
+                {"tool": used.tool, "failed": used.failed}
+                | ({"refused": used.refused, "reason": used.reason} if used.failed else {})
+                for used in outcome.used
+            ],
         }
 
     def _answer(self, text: str, view: ChatView) -> Outcome:
@@ -201,7 +181,7 @@ class Chat:
     # At the terminal
 
     def run(self) -> int:
-        """Talk until the owner leaves; 0."""
+        """Talk until the owner leaves. Return 0."""
         from tidegate.cli.terminal import TerminalView
 
         view = TerminalView(self._settings.chat.clearance)
@@ -254,7 +234,7 @@ class Chat:
             "/memory": self._show_memory,
             "/forget": self._forget,
             "/todo": self._show_todos,
-            "/level": lambda _, view: view.say(self._standing()),
+            "/level": lambda _, view: view.say(self._levels()),
             "/raise": self._raise,
             "/ceiling": self._ceiling,
             "/reset": self._reset,
@@ -283,7 +263,7 @@ class Chat:
             view.say(line)
 
     def _show_todos(self, _: str, view: ChatView) -> None:
-        for line in todo_lines(self._agent.session.call_tool("todo_read")):
+        for line in output.todo_list(self._agent.session.call_tool("todo_read")):
             view.say(line)
 
     def _raise(self, word: str, view: ChatView) -> None:
@@ -294,11 +274,11 @@ class Chat:
                 raise
             view.say(f"tidegate: {refused.message}; here, /ceiling LEVEL lifts it")
         else:
-            view.say(self._standing())
+            view.say(self._levels())
 
     def _ceiling(self, word: str, view: ChatView) -> None:
         self._store.sessions.set_ceiling(self._agent.session.id, _level(word))
-        view.say(self._standing())
+        view.say(self._levels())
 
     def _reset(self, _: str, view: ChatView) -> None:
         question = "End this conversation for ever? Its memories stay, what was said goes. [y/N] "
@@ -310,7 +290,7 @@ class Chat:
         self._reopen(view)
 
     def _reopen(self, view: ChatView) -> None:
-        """P7: what follows is a new session, with a new name."""
+        """Go on in a new session, with a new name (P7)."""
         place, name = self._place, self._agent.session.name
         self._close_gateway()
         if name is None:
@@ -352,22 +332,17 @@ class Chat:
         what = "not stored" if session.name is None else f"session {output.escape(session.name)}"
         return f"{output.escape(session.agent)}, {what}, at {session.taint}"
 
-    def _standing(self) -> str:
+    def _levels(self) -> str:
         session = self._agent.session
         clearance = self._settings.chat.clearance
         return f"level {session.taint}, ceiling {session.ceiling}; this terminal shows up to {clearance}"
 
 
 def explained(outcome: Outcome) -> str:
-    """Why it is not the whole answer, and what can be done; "" when it is."""
+    """Return why it is not the whole answer, and what can be done; "" when it is."""
     if outcome.ended is Ended.HELD:
         return f"the answer was held back: {outcome.reason}; here, /reset does (`tidegate session reset` elsewhere)"
     return outcome.reason
-
-
-def _used(used: ToolCalled) -> dict[str, Any]:
-    why = {"refused": used.refused, "reason": used.reason} if used.failed else {}
-    return {"tool": used.tool, "failed": used.failed, **why}
 
 
 def _all_memories(session: Session) -> Iterator[Any]:

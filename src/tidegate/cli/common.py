@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,8 @@ from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 
 if TYPE_CHECKING:
+    from tidegate.audit.anchors import Anchor
+    from tidegate.owner.owner import Owner
     from tidegate.session import Session
     from tidegate.store import Store
 
@@ -32,10 +35,11 @@ _LEVELS = ", ".join(Level.__members__)
 INCOMPLETE = 3
 """The exit code where something was removed, and may still be in a file."""
 _SECTION = "Common options"
+_ANCHOR_BYTES_MAX = 16 * 1024 * 1024
 _WHOLE = 1000  # characters; no first sentence is as long
 
-# What common options mean to a command that takes them otherwise than the memory verbs do. None: it has no use for that
-# one, which is not in its help then, and refused.
+# What common options mean to a command, where that differs from the memory verbs. None: the command has no use for the
+# option, refuses it, and leaves it out of its help.
 Common = Mapping[str, str | None]
 AS_USUAL: Common = {}
 NO_LEVEL: Common = {"session": None, "level": None}
@@ -45,7 +49,7 @@ AT_ALL_LEVELS: Common = {"session": None, "level": f"{_LEVELS}. [default: all of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The common options, wherever on the line they stood; the last one wins."""
+    """The common options, wherever on the line they were; the last one wins."""
 
     home: str | None = None
     agent: str = "assistant"
@@ -55,14 +59,14 @@ class Options:
 
 
 def options() -> Options:
-    """The common options of the command that runs."""
+    """Return the common options of the command that runs."""
     meta = click.get_current_context().meta
     return Options(**{name: meta[name] for name in Options.__slots__ if name in meta})
 
 
 @contextmanager
 def open_store() -> Iterator[Store]:
-    """The store of the home that was named."""
+    """Yield the store of the home that was named."""
     import tidegate  # the storage engine is loaded when a command needs it, never for --help
 
     with tidegate.open(options().home) as store:
@@ -70,8 +74,11 @@ def open_store() -> Iterator[Store]:
 
 
 @contextmanager
-def open_session() -> Iterator[Session]:
-    """The named session at its taint, or an ephemeral one at exactly --level. What it saves is the owner's."""
+def open_session(otherwise: Level = Level.PUBLIC) -> Iterator[Session]:
+    """Yield the named session at its taint, or an ephemeral one at exactly --level. What it saves is the owner's.
+
+    otherwise: its level without --level.
+    """
     from tidegate.records.record import Origin
 
     chosen = options()
@@ -80,12 +87,12 @@ def open_session() -> Iterator[Session]:
         if chosen.session is not None:
             yield store.resume(chosen.agent, chosen.session, origin=Origin.OWNER)
         else:
-            yield store.session(chosen.agent, level=level_or(Level.PUBLIC), origin=Origin.OWNER)
+            yield store.session(chosen.agent, level=level_or(otherwise), origin=Origin.OWNER)
 
 
 @contextmanager
 def open_at_level() -> Iterator[tuple[Store, Level, str]]:
-    """The store, and where its owner acts: at --level or at the session's; and that session's id, "" for none."""
+    """Yield the store, where its owner acts (at --level or the session's), and that session's id or ""."""
     chosen = options()
     refuse_both()
     with open_store() as store:
@@ -96,14 +103,21 @@ def open_at_level() -> Iterator[tuple[Store, Level, str]]:
             yield store, row.taint, row.id
 
 
+@contextmanager
+def open_owner() -> Iterator[Owner]:
+    """Yield the owner of the agent that was named."""
+    with open_store() as store:
+        yield store.owner(options().agent)
+
+
 def level_or(default: Level) -> Level:
-    """The level that was named; PUBLIC is one, though it counts as nothing."""
+    """Return the level that was named, else the default. PUBLIC is one, though it counts as nothing."""
     given = options().level
     return default if given is None else given
 
 
 def refuse_both() -> None:
-    """Nothing, unless both --level and --session were given."""
+    """Raise InvalidArgument when both --level and --session were given."""
     if None not in (options().session, options().level):
         raise InvalidArgument(
             "level: a session has its own level; give --level or --session, not both", argument="level"
@@ -111,28 +125,46 @@ def refuse_both() -> None:
 
 
 def standard_input(argument: str) -> str:
-    """All of standard input, as UTF-8. argument: what it is given for. Raises: InvalidArgument."""
+    """Return all of standard input, as UTF-8. argument: what it is given for. Raises: InvalidArgument."""
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:
         raise InvalidArgument(f"{argument}: standard input is not UTF-8", argument=argument) from None
 
 
+def read_anchor_file(file: str) -> list[Anchor]:
+    """Return the anchors in a file. Raises: InvalidArgument, also when there are none."""
+    from tidegate.audit.anchors import read_anchors
+
+    try:
+        with Path(file).open("rb") as stream:
+            data = stream.read(_ANCHOR_BYTES_MAX + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, ValueError):
+        raise InvalidArgument("anchor: must be a readable file in UTF-8", argument="anchor") from None
+    if len(data) > _ANCHOR_BYTES_MAX:
+        raise InvalidArgument("anchor: the file is too large", argument="anchor")
+    anchors = list(read_anchors(text))
+    if not anchors:
+        raise InvalidArgument("anchor: the file is empty", argument="anchor")
+    return anchors
+
+
 def agreed(question: str, *, unasked: str) -> bool:
-    """Whether the owner, asked at the terminal, says yes. unasked: the error where there is no terminal."""
+    """Ask the owner at the terminal; tell whether they say yes. unasked: the error without a terminal."""
     if not sys.stdin.isatty():
         raise InvalidArgument(unasked, argument="yes")
     return click.confirm(question, err=True)
 
 
 def show(result: Mapping[str, Any], lines: Iterable[str]) -> None:
-    """A result on standard output: exactly, under --json; else as lines for people."""
+    """Write a result to standard output: exactly, under --json; else as lines for people."""
     for line in [output.to_json(result)] if options().json else lines:
         output.emit(line)
 
 
 def info(text: str) -> None:
-    """A line for people on standard error; under --json nothing, since the result says it."""
+    """Write a line for people to standard error; under --json nothing, since the result says it."""
     if not options().json:
         output.warn(text)
 
@@ -154,7 +186,7 @@ class Command(click.Command):
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Its own options, then the common ones, then the examples."""
+        """Write its own options, then the common ones, then the examples."""
         _format_options(self, ctx, formatter)
         if self.examples:
             with formatter.section("Examples"):
@@ -172,23 +204,23 @@ class Group(click.Group):
         self.params += _common_options(common)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which they were added."""
+        """Return them in the order in which they were added."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each name with the first sentence of its help, whole: the parser's own would end in the middle of it."""
+        """Write each name with the first sentence of its help, whole: the parser's own ends in the middle of it."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, it.get_short_help_str(_WHOLE)) for name, it in self.commands.items()])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Its commands, then the options."""
+        """Write its commands, then the options."""
         self.format_commands(ctx, formatter)
         _format_options(self, ctx, formatter)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec:
-    """Where a command is, as `module:name` beside this module, and what the list of commands says of it."""
+    """A command that is not loaded yet. path: where it is, as `module:name`. summary: for the list of commands."""
 
     path: str
     summary: str
@@ -197,33 +229,31 @@ class CommandSpec:
 class LazyGroup(Group):
     """Commands that are loaded when they are called: their help is listed without them.
 
-    other_words: what people type who know the command by another name.
+    aliases: what people type who know the command by another name.
     """
 
-    def __init__(
-        self, *args: Any, places: Mapping[str, CommandSpec], aliases: Mapping[str, str], **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, specs: Mapping[str, CommandSpec], aliases: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.places = places
+        self.specs = specs
         self.aliases = aliases
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the places."""
-        return list(self.places)
+        """Return them in the order in which they were given."""
+        return list(self.specs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, from its module; None when there is none."""
-        place = self.places.get(cmd_name)
-        if place is None:
+        """Return the command of this name, from its module; None for an unknown name."""
+        spec = self.specs.get(cmd_name)
+        if spec is None:
             return None
-        module, _, name = place.path.partition(":")
+        module, _, name = spec.path.partition(":")
         found: click.Command = getattr(import_module(f"tidegate.cli.{module}"), name)
         return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant. Raises: NoSuchCommand, with the names that are like it."""
+        """Return the command that is meant. Raises: NoSuchCommand, with the names that are like it."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as unknown:  # the parser looks among commands that are loaded
@@ -231,12 +261,12 @@ class LazyGroup(Group):
             if meant is not None:
                 said = f"{unknown.message} Did you mean {meant!r}?"
                 raise click.NoSuchCommand(unknown.command_name, said, ctx=ctx) from None
-            raise click.NoSuchCommand(unknown.command_name, possibilities=self.places, ctx=ctx) from None
+            raise click.NoSuchCommand(unknown.command_name, possibilities=self.specs, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each name with its summary."""
+        """Write each name with its summary."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, place.summary) for name, place in self.places.items()])
+            formatter.write_dl([(name, spec.summary) for name, spec in self.specs.items()])
 
 
 def _common_options(common: Common) -> list[click.Parameter]:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.cli.common import LEVEL, Group, info, open_session, open_store, options, show, standard_input
-from tidegate.cli.output import emit, escape, escape_lines, to_json
+from tidegate.cli.output import escape, escape_lines
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.jobs.schedule import read_zone
 from tidegate.policy.levels import Level
 from tidegate.records.durations import read_age
-from tidegate.records.timestamps import write_time
 
 if TYPE_CHECKING:
     from tidegate.jobs.job import Job, Run
@@ -75,11 +74,12 @@ def add(
 @cron.command(name="list", common=_LOOKING, examples=("tidegate cron list", "tidegate cron list --level PUBLIC --json"))
 def list_() -> None:
     """List the jobs, of all levels up to --level. Under --json one a line."""
-    with _reading() as session:
+    with open_session(Level.RESTRICTED) as session:
         jobs = session.jobs.list()
     for job in jobs:
-        for line in [to_json(_shown(job))] if options().json else [_line(job), f"  {_begun(job.plan.prompt)}"]:
-            emit(line)
+        prompt = job.plan.prompt
+        begun = prompt if len(prompt) <= _PROMPT_CHARS_MAX else f"{prompt[:_PROMPT_CHARS_MAX]}…"
+        show(_shown(job), [_line(job), f"  {escape(begun)}"])
     if not jobs:
         info("no jobs")
 
@@ -88,7 +88,7 @@ def list_() -> None:
 @click.argument("name", help=_NAME)
 def show_(name: str) -> None:
     """Show a job whole; of several of the name the highest."""
-    with _reading() as session:
+    with open_session(Level.RESTRICTED) as session:
         job = _find(session, name)
     show({**_shown(job), "prompt": job.plan.prompt}, _whole(job))
 
@@ -110,11 +110,10 @@ def remove(name: str) -> None:
 @click.option("--limit", metavar="N", type=int, default=20, show_default=True, help="How many, 1 to 200.")
 def history(name: str | None, limit: int) -> None:
     """Show the runs of a job, newest first, with their results and what became of these. Under --json one a line."""
-    with _reading() as session:
+    with open_session(Level.RESTRICTED) as session:
         runs = session.jobs.history(name, limit=limit)
     for run, level in runs:
-        for line in [to_json(_run(run, level))] if options().json else _told(run, level):
-            emit(line)
+        show(_run(run, level), _told(run, level))
     if not runs:
         info("no runs")
 
@@ -146,41 +145,31 @@ def run_now(name: str | None, event: str | None, event_id: str | None) -> None:
 
 @contextmanager
 def _at_trigger() -> Iterator[Session]:
-    """A session where the trigger wakes. Raises: NotFound without a TRIGGER.md."""
-    from tidegate.config import home as homes
+    """Yield a session where the trigger wakes. Raises: NotFound without a TRIGGER.md."""
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
     from tidegate.worker.task import has_trigger
 
     chosen = options()
     if chosen.session is not None or chosen.level is not None:
         raise InvalidArgument("level: the trigger has its own level, trigger.level in config.toml", argument="level")
-    home = homes.find(chosen.home)
+    home = find_home(chosen.home)
     if not has_trigger(home, chosen.agent):
         raise NotFound("name: this agent has no TRIGGER.md; name a job, or write one", argument="name")
     with open_store() as store:
-        yield store.session(chosen.agent, level=homes.load(home).trigger.level)
+        yield store.session(chosen.agent, level=read_settings(home).trigger.level)
 
 
 def _checked(channel: str | None) -> str | None:
-    """A channel that is configured. Raises: NotFound."""
+    """Return a channel that is configured. Raises: NotFound."""
     if channel is None:
         return None
-    from tidegate.config import home as homes
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
 
-    if channel not in homes.load(homes.find(options().home)).channels:
+    if channel not in read_settings(find_home(options().home)).channels:
         raise NotFound("channel: config.toml has no channel of this name", argument="channel")
     return channel
-
-
-@contextmanager
-def _reading() -> Iterator[Session]:
-    """The owner sees every level unless they say less."""
-    chosen = options()
-    if chosen.session is not None:
-        with open_session() as session:
-            yield session
-    else:
-        with open_store() as store:
-            yield store.session(chosen.agent, level=Level.RESTRICTED if chosen.level is None else chosen.level)
 
 
 def _find(session: Session, name: str) -> Job:
@@ -194,7 +183,7 @@ def _shown(job: Job) -> dict[str, Any]:
     from tidegate.tools.jobs import shown
 
     plan = job.plan
-    more = {"ceiling": str(plan.ceiling), "channel": plan.channel, "time_limit_seconds": plan.time_limit_seconds}
+    more = {"ceiling": plan.ceiling, "channel": plan.channel, "time_limit_seconds": plan.time_limit_seconds}
     return {**shown(job), **more}
 
 
@@ -202,11 +191,6 @@ def _line(job: Job) -> str:
     # The name comes last, where nothing after it could be forged.
     schedule = f"{escape(job.plan.schedule)} {escape(job.plan.timezone)}"
     return f"{job.level!s:<12}  next {_time(job.next_run_at, job.plan.timezone)}  {schedule}  {escape(job.name)}"
-
-
-def _begun(prompt: str) -> str:
-    """The beginning of a prompt, on one line."""
-    return escape(prompt if len(prompt) <= _PROMPT_CHARS_MAX else f"{prompt[:_PROMPT_CHARS_MAX]}…")
 
 
 def _whole(job: Job) -> Iterator[str]:
@@ -221,17 +205,17 @@ def _whole(job: Job) -> Iterator[str]:
 def _run(run: Run, level: Level) -> dict[str, Any]:
     return {
         "number": run.number,
-        "classification": str(level),
-        "due_at": write_time(run.due_at),
-        "state": str(run.state),
+        "classification": level,
+        "due_at": run.due_at,
+        "state": run.state,
         "attempt": run.attempt,
         "missed": run.missed,
-        "started_at": run.started_at and write_time(run.started_at),
-        "ended_at": run.ended_at and write_time(run.ended_at),
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
         "reason": run.reason,
         "text": run.text,
         "channel": run.channel,
-        "delivery": str(run.handing),
+        "delivery": run.handing,
         "delivery_reason": run.handing_reason,
         "delivery_attempts": run.attempts,
     }
@@ -251,7 +235,7 @@ def _told(run: Run, level: Level) -> Iterator[str]:
 
 
 def _time(at: datetime | None, zone: str = "UTC") -> str:
-    """A time as a clock of the zone shows it, with its distance from UTC."""
+    """Return a time as a clock of the zone shows it, with its distance from UTC."""
     if at is None:
         return "-"
     with suppress(InvalidArgument):  # the zone may be gone with an update of the system

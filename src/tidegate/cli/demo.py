@@ -27,7 +27,7 @@ class UnlikeClaimed(Exception):
 
 
 def run() -> int:
-    """Show everything; 0, or 1 when an answer was not what is claimed. The transcript goes to standard output.
+    """Show everything on standard output. Return 0, or 1 when an answer was not what is claimed.
 
     Raises: SystemExit, with one line to show, when the extra is not installed.
     """
@@ -53,7 +53,7 @@ class Demo:
         self._home = home
 
     async def play(self) -> None:
-        """All steps, then how to set up a client."""
+        """Play all steps, then show how to set up a client."""
         _say("A real MCP server, in a process of its own, and a real MCP client that talks to it.")
         _say("$ is what the owner types, > what a model calls, < what the server answers.")
         await self._save_in_public()
@@ -102,7 +102,7 @@ class Demo:
             _check(shown["content"] == "Ada Lovelace", "so the public memory shows again")
 
     def _talk(self) -> None:
-        """The second act: an agent of our own, which remembers unasked."""
+        """Play the second act: an agent of our own, which remembers unasked."""
         _say("", "The agent. Its model follows a script; each message is said to a new process, which then ends.")
         _head("A conversation")
         saved = self._chat("Hello, my name is Grace Hopper.")
@@ -123,7 +123,7 @@ class Demo:
         _check(told["answer"] == "You have not told me.", "the same agent, and it knows nothing of it here")
 
     def _wake(self) -> None:
-        """The agent works when nobody talks to it, too."""
+        """Show that the agent works when nobody talks to it, too."""
         _head("Nobody talks to it now. It wakes for a job, in a session of the job's level")
         self._companion("cron", "add", "call", "2099-01-01", "Remind me to call Ada.", "--level", "INTERNAL")
         self._companion("cron", "run-now", "call", "--level", "INTERNAL")
@@ -141,13 +141,13 @@ class Demo:
         )
 
     def _chat(self, message: str, *words: str) -> dict[str, Any]:
-        """What an agent of its own answers, in a process of its own."""
+        """Return what an agent of its own answers, in a process of its own."""
         result: dict[str, Any] = json.loads(self._companion("chat", *words, "--message", message))
         _answer(result["answer"])
         return result
 
     def _companion(self, *words: str) -> str:
-        """What a command prints under --json, about an agent of its own with a model that follows a script."""
+        """Return what a command prints under --json, about an agent whose model follows a script."""
         shown = ["--agent", "companion", *words]
         _say(f"  $ tidegate {shlex.join(shown)}")
         command = [sys.executable, "-m", "tidegate", "--home", str(self._home), *shown, "--json"]
@@ -160,7 +160,7 @@ class Demo:
 
     @asynccontextmanager
     async def _conversation(self, title: str, session: str) -> AsyncIterator[DemoClient]:
-        """A client connected to a server process that lives as long as the conversation."""
+        """Yield a client connected to a server process that lives as long as the conversation."""
         from mcp import Client, StdioServerParameters
 
         _head(title)
@@ -180,7 +180,7 @@ class Demo:
 
 
 class DemoClient:
-    """What a model does in one conversation; the transcript shows each call and its answer."""
+    """A model in one conversation. The transcript shows each call and its answer."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -192,7 +192,7 @@ class DemoClient:
         return result
 
     async def search(self, query: str) -> list[str]:
-        """The contents that match."""
+        """Return the contents that match."""
         result = await self._call(f'search "{query}"', "memory_search", query=query)
         for hit in result["results"]:
             _answer(f'{hit["key"]} = "{hit["content"]}" ({hit["classification"]})')
@@ -221,7 +221,7 @@ class DemoClient:
 
 
 def configuration() -> str:
-    """What to paste into an MCP client's configuration to start this very installation."""
+    """Return what to paste into an MCP client's configuration to start this very installation."""
     script = Path(sys.executable).with_name("tidegate")
     command, *words = [str(script)] if script.exists() else [sys.executable, "-m", "tidegate"]
     return f"""\

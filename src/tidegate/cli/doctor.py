@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tidegate.cli import output
-from tidegate.cli.common import NO_LEVEL, Command, info, options, show
+from tidegate.cli.common import NO_LEVEL, Command, info, options, read_anchor_file, show
 from tidegate.records.finding import Finding, Severity
 
 _REPAIRED = "repaired"
@@ -28,15 +28,14 @@ def doctor(repair: bool, file: str | None) -> int:
     With --agent, of what is in the memories only that agent's is examined. JSON: one object a finding. Exit code 1
     when an error is left. A warning is about what works, and should be seen to; it is no error.
     """
-    from tidegate.cli.audit import read_file
-    from tidegate.config import home as homes
+    from tidegate.config.home import find_home
     from tidegate.owner.doctor import Doctor
     from tidegate.records.validation import check_agent
     from tidegate.store import utc_now
 
     agent = click.get_current_context().meta.get("agent")
-    home = homes.find(options().home)
-    anchors = () if file is None else read_file(file)
+    home = find_home(options().home)
+    anchors = () if file is None else read_anchor_file(file)
     examination = Doctor(home, utc_now, repair, info, anchors).examine(None if agent is None else check_agent(agent))
     if not home.exists():
         info(f"there is no home at {home}: nothing was saved there yet")
@@ -55,7 +54,7 @@ def doctor(repair: bool, file: str | None) -> int:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "severity": str(finding.severity),
+        "severity": finding.severity,
         "where": finding.where,
         "problem": finding.problem,
         "advice": finding.advice,

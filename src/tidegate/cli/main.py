@@ -23,7 +23,7 @@ _INTERRUPTED = 130  # as shells report it
 
 
 # In the order in which `tidegate --help` lists them. It loads none of their modules.
-PLACES = {
+COMMANDS = {
     "save": CommandSpec("memory:save", "Remember something under a key."),
     "get": CommandSpec("memory:get", "Show one memory, whole."),
     "search": CommandSpec("memory:search", "Find memories, best match first."),
@@ -68,7 +68,7 @@ _ALIASES = {
 @click.group(
     name="tidegate",
     cls=LazyGroup,
-    places=PLACES,
+    specs=COMMANDS,
     aliases=_ALIASES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -82,13 +82,15 @@ def root() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code: 0, 1 (not found, refused, found wrong), 2 (bad argument, limit), 3 (storage)."""
+    """Run one command. Return 0, 1 (not found, refused, found wrong), 2 (bad argument, limit) or 3 (storage)."""
     output.speak_utf8()
-    words = _words() if arguments is None else list(arguments)
+    # UTF-8 whatever the locale says.
+    given = [os.fsencode(word).decode("utf-8", "surrogateescape") for word in sys.argv[1:]]
+    words = given if arguments is None else list(arguments)
     try:
         code = _run(words)
         sys.stdout.flush()
-    except BrokenPipeError:  # nobody reads on: what was done is done
+    except BrokenPipeError:  # the reader has left; the command has done its work
         _discard_output()
         return 1
     except OSError:
@@ -119,7 +121,7 @@ def _run(words: list[str]) -> int:
 
 
 def _misuse(usage: click.UsageError) -> InvalidArgument:
-    """The parser's complaint as an error like any other, with where to read on."""
+    """Return the parser's complaint as an error like any other, with where to read on."""
     path = usage.ctx.command_path if usage.ctx else "tidegate"
     named = {"argument": usage.param.name} if isinstance(usage, click.BadParameter) and usage.param else {}
     said = " ".join(usage.format_message().split())  # what there is to choose from comes one a line
@@ -127,7 +129,7 @@ def _misuse(usage: click.UsageError) -> InvalidArgument:
 
 
 def _fail(error: TidegateError, words: Sequence[str]) -> int:
-    """Show the error, and give its exit code. The line may not have been understood, so --json is looked for in it."""
+    """Show the error, and return its exit code. The line may not have been understood, so look for --json in it."""
     before_dashes = words[: words.index("--")] if "--" in words else words
     if "--json" in before_dashes:
         output.emit(output.to_json({"error": error.to_dict()}))
@@ -137,14 +139,9 @@ def _fail(error: TidegateError, words: Sequence[str]) -> int:
 
 
 def _elsewhere(error: TidegateError) -> str:
-    """Where there is a variant that the command did not act on: one that its session sees."""
+    """Return where there is a variant that the command did not act on: one that its session sees."""
     level = error.details.get("visible_at")
     return "" if level is None else f"{output.elsewhere(error)}, and --level {level} acts there"
-
-
-def _words() -> list[str]:
-    """The command line as UTF-8, whatever the locale says it is."""
-    return [os.fsencode(word).decode("utf-8", "surrogateescape") for word in sys.argv[1:]]
 
 
 def _discard_output() -> None:

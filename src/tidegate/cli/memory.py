@@ -34,7 +34,9 @@ def save(key: str, content: str | None, tags: tuple[str, ...]) -> None:
     Standard input is taken as it is, to the last line end; it must be UTF-8. Saving under a KEY that exists at the
     same level replaces that memory, and keeps its earlier versions.
     """
-    text = _standard_input(given=content is not None) if content in (None, "-") else content
+    if content is None and sys.stdin.isatty():
+        raise InvalidArgument("content: give it after the key, or - to read standard input", argument="content")
+    text = standard_input("content") if content in (None, "-") else content
     _call("memory_save", output.saved, key=key, content=text, tags=list(tags))
 
 
@@ -42,7 +44,7 @@ def save(key: str, content: str | None, tags: tuple[str, ...]) -> None:
 @click.argument("key", help=_KEY)
 def get(key: str) -> int:
     """Show one memory, whole. Exit code 1 when there is none."""
-    result = _call("memory_get", _found, key=key)
+    result = _call("memory_get", lambda result: output.found(result) if result["found"] else (), key=key)
     if not result["found"]:
         info(f"nothing is saved under that key{_seen()}")
     return 0 if result["found"] else 1
@@ -62,7 +64,9 @@ def get(key: str) -> int:
 def search(query: str, max_results: int | None, *, explain: bool) -> None:
     """Find memories, best match first. Finding none is no error."""
     if explain:
-        _explain(query, max_results)
+        with open_session() as session:
+            explanation = session.memory.explain(query, max_results=max_results)
+        show(results.explained(query, explanation), output.explained(explanation))
         return
     result = _call("memory_search", lambda result: _short(result["results"]), query=query, max_results=max_results)
     if not result["results"]:
@@ -92,7 +96,7 @@ def delete(key: str) -> None:
 
 
 def _seen() -> str:
-    """From where it was looked, and how to look further: it depends on the command line alone (P5)."""
+    """Return from where it was looked, and how to look further: it depends on the command line alone (P5)."""
     chosen = options()
     if chosen.session is not None:
         return " that this session may see"
@@ -108,21 +112,5 @@ def _call(tool: str, lines: Callable[[dict[str, Any]], Iterable[str]], **argumen
     return result
 
 
-def _explain(query: str, max_results: int | None) -> None:
-    with open_session() as session:
-        explanation = session.memory.explain(query, max_results=max_results)
-    show(results.explained(query, explanation), output.explained(explanation))
-
-
-def _found(result: dict[str, Any]) -> Iterable[str]:
-    return output.found(result) if result["found"] else ()
-
-
 def _short(memories: list[dict[str, Any]]) -> Iterable[str]:
     return (line for memory in memories for line in output.short(memory))
-
-
-def _standard_input(*, given: bool) -> str:
-    if not given and sys.stdin.isatty():
-        raise InvalidArgument("content: give it after the key, or - to read standard input", argument="content")
-    return standard_input("content")

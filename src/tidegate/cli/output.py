@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidegate.records import invisible_text as unseen
+from tidegate.records.jsonable import jsonable
 from tidegate.records.jsonl import escaped
 
 if TYPE_CHECKING:
@@ -18,25 +19,26 @@ if TYPE_CHECKING:
 
 _ESCAPED = "backslashreplace"
 _PLAIN = re.compile(r"[\w.:/+-]+")
+_MARKS = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}  # of to-dos
 
 
 def escape(text: str) -> str:
-    """The text on one line: whatever a terminal would obey, or not show, stands as an escape."""
+    """Return the text on one line, with an escape for whatever a terminal would obey or not show."""
     return unseen.escape_invisible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def escape_lines(text: str, *, indent: str) -> str:
-    """The text with its line ends and tabs, each line escaped and indented, so that none can pass for ours."""
+    """Return the text with its line ends and tabs, each line escaped and indented, so that none can pass for ours."""
     return indent + unseen.escape_invisible(text.replace("\r\n", "\n")).replace("\n", f"\n{indent}")
 
 
 def to_json(value: object) -> str:
-    """One line of JSON: exact when parsed, and without a raw control character on the terminal."""
-    return escaped(json.dumps(value, ensure_ascii=False))
+    """Return one line of JSON: exact when parsed, and without a raw control character on the terminal."""
+    return escaped(json.dumps(jsonable(value), ensure_ascii=False))
 
 
 def emit(text: str) -> None:
-    """A line of results, on standard output: one line, whatever was stored in it, and nothing that a terminal obeys."""
+    """Write one line of results to standard output, whatever was stored in it, with nothing that a terminal obeys."""
     sys.stdout.write(unseen.escape_invisible(text.replace("\n", "\\n")) + "\n")
 
 
@@ -44,16 +46,16 @@ REMAINS = (
     "not complete: others were reading, or the disk is full, and some of it may still be in a file; "
     "`tidegate purge` removes it"
 )
-"""What there is to say when something was removed, and a reader was in the way."""
+"""What to say when something was removed, and a reader was in the way."""
 
 
 def warn(text: str) -> None:
-    """A line for the reader that is no result, on standard error."""
+    """Write a line for the reader that is no result to standard error."""
     sys.stderr.write(escape(text) + "\n")
 
 
 def speak_utf8() -> None:
-    """UTF-8 on all three streams whatever the locale, and line ends as they are written. A closed one is empty."""
+    """Set all three streams to UTF-8 whatever the locale, with line ends as they are written. A closed one is empty."""
     for name, mode, errors in (("stdin", "r", "strict"), ("stdout", "w", _ESCAPED), ("stderr", "w", _ESCAPED)):
         if getattr(sys, name) is None:
             # Its descriptor must be taken: the next file opened would be written to as if it were the stream.
@@ -65,13 +67,13 @@ def speak_utf8() -> None:
 
 
 def saved(result: Mapping[str, Any]) -> Iterator[str]:
-    """A save, in a sentence."""
+    """Yield a save, in a sentence."""
     where = f"{result['classification']}, version {result['version']}"
     yield f"saved {escape(result['key'])} at {where}: {result['status']}"
 
 
 def found(result: Mapping[str, Any]) -> Iterator[str]:
-    """A memory: a line about it, then its content, indented."""
+    """Yield a memory: a line about it, then its content, indented."""
     yield _heading(result)
     yield f"  version {result['version']}, from {result['origin']}, created {result['created_at']}"
     if newer := result.get("newer_below"):
@@ -83,7 +85,7 @@ def found(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def short(result: Mapping[str, Any]) -> Iterator[str]:
-    """A memory of a list or a search: a line about it, its tags, and the content on one line."""
+    """Yield a memory of a list or a search: a line about it, its tags, and the content on one line."""
     yield _heading(result)
     if result["tags"]:
         yield f"  tags: {tags_line(result['tags'])}"
@@ -91,7 +93,7 @@ def short(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def explained(explanation: Explanation) -> Iterator[str]:
-    """The terms of a search, and each hit with its score by parts."""
+    """Yield the terms of a search, and each hit with its score by parts."""
     for word, terms in explanation.words.items():
         yield f"{escape(word)}: {escape(' '.join(terms))}"
     yield f"looked up: {escape(' '.join(explanation.looked_up)) or 'nothing'}"
@@ -104,29 +106,37 @@ def explained(explanation: Explanation) -> Iterator[str]:
 
 
 def deleted(result: Mapping[str, Any]) -> Iterator[str]:
-    """A delete, in a sentence."""
+    """Yield a delete, in a sentence."""
     shows = f"; the {result['still_visible']} memory shows again" if "still_visible" in result else ""
     yield f"deleted {escape(result['key'])} at {result['classification']}{shows}"
 
 
+def todo_list(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a to-do list, a line each."""
+    for each in result["todos"]:
+        yield f"{_MARKS[each['state']]} {escape(each['content'])}"
+    if not result["todos"]:
+        yield "nothing to do"
+
+
 def counted(number: int, one: str, more: str = "") -> str:
-    """So many of something, in words; more: its plural, where that is not formed by an s."""
+    """Return so many of something, in words. more: its plural, where that is not formed by an s."""
     return f"{number} {one if number == 1 else more or f'{one}s'}"
 
 
 def elsewhere(error: TidegateError) -> str:
-    """Where the variant is that the session sees and did not act on; nothing where there is none."""
+    """Return where the variant is that the session sees and did not act on; "" without one."""
     level = error.details.get("visible_at")
     return "" if level is None else f"; there is one at {level}"
 
 
 def tags_line(tags: Iterable[str]) -> str:
-    """Tags on one line, each unmistakably one."""
+    """Return tags on one line, each unmistakably one."""
     return ", ".join(map(word, tags))
 
 
 def word(text: str) -> str:
-    """A tag or a name as it is, or as JSON where it could be taken for more than one word."""
+    """Return a tag or a name as it is, or as JSON where it could be taken for more than one word."""
     return text if _PLAIN.fullmatch(text) and escape(text) == text else to_json(text)
 
 

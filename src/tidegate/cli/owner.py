@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,17 +18,18 @@ from tidegate.cli.common import (
     agreed,
     info,
     open_at_level,
+    open_owner,
     open_store,
     options,
     show,
 )
 from tidegate.policy.levels import Level
+from tidegate.records.jsonable import jsonable
 from tidegate.records.timestamps import write_time
 
 if TYPE_CHECKING:
-    from tidegate.owner.owner import Erased, Owner
-    from tidegate.records.version import Purged, Relabelled, Restored, Version
-    from tidegate.store import Store
+    from tidegate.owner.owner import Erased
+    from tidegate.records.version import Purged, Relabelled, Version
 
 _KEY = "The memory's name, exactly."
 _DRY_RUN = "Only show what would be done."
@@ -50,7 +50,7 @@ def history(key: str) -> int:
     with open_owner() as owner:
         versions = owner.history(key, options().level)
     for version in versions:
-        show(_version(version), _version_lines(version))
+        show(jsonable(version), _version_lines(version))
     if not versions:
         info("no version is kept under that key")
     return 0 if versions else 1
@@ -67,8 +67,11 @@ def restore(key: str, version: int | None) -> None:
     It keeps its origin. A deleted memory lives again.
     """
     with open_at_level() as (store, level, session):
-        done = _owner(store).restore(key, level, version=version, session=session)
-    show(_restored(done), [f"restored {_named(done.key, done.classification)} from version {done.restored_version}"])
+        done = store.owner(options().agent).restore(key, level, version=version, session=session)
+    show(
+        {"restored": True, **jsonable(done)},
+        [f"restored {_named(done.key, done.classification)} from version {done.restored_version}"],
+    )
 
 
 @click.command(
@@ -131,7 +134,7 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
                 return 1
         purged = owner.purge(older_than, options().level, dry_run=dry_run, progress=output.warn)
     for done in purged:
-        show(_purged(done, dry_run=dry_run), _purged_lines(done, dry_run=dry_run))
+        show({**({"dry_run": True} if dry_run else {}), **jsonable(done)}, _purged_lines(done, dry_run=dry_run))
     return 0 if all(done.complete for done in purged) else INCOMPLETE
 
 
@@ -184,42 +187,16 @@ def erase(name: str, dry_run: bool, yes: bool) -> int:
     return 0
 
 
-@contextmanager
-def open_owner() -> Iterator[Owner]:
-    """The owner of the agent that was named."""
-    with open_store() as store:
-        yield _owner(store)
-
-
 def _agreed(question: str) -> bool:
-    """Whether the owner says yes; if not, they are told that nothing was changed."""
+    """Ask the owner; tell whether they say yes. If not, say that nothing was changed."""
     yes = agreed(question, unasked="this cannot be undone; without a terminal it needs --yes")
     if not yes:
         info("nothing was changed")
     return yes
 
 
-def _owner(store: Store) -> Owner:
-    return store.owner(options().agent)
-
-
 def _named(key: str, level: Level) -> str:
     return f"{output.escape(key)} at {level}"
-
-
-def _version(version: Version) -> dict[str, Any]:
-    return {
-        "key": version.key,
-        "classification": str(version.classification),
-        "version": version.version,
-        "state": str(version.state),
-        "content": version.content,
-        "tags": list(version.tags),
-        "origin": str(version.origin),
-        "created_at": write_time(version.created_at),
-        "updated_at": write_time(version.updated_at),
-        "deleted_at": None if version.deleted_at is None else write_time(version.deleted_at),
-    }
 
 
 def _version_lines(version: Version) -> Iterator[str]:
@@ -232,34 +209,11 @@ def _version_lines(version: Version) -> Iterator[str]:
     yield from output.escape_lines(version.content, indent="  ").split("\n")
 
 
-def _restored(done: Restored) -> dict[str, Any]:
-    return {
-        "restored": True,
-        "key": done.key,
-        "classification": str(done.classification),
-        "version": done.version,
-        "status": str(done.status),
-        "restored_version": done.restored_version,
-    }
-
-
 def _show_relabelled(done: Relabelled, *, dry_run: bool) -> None:
-    result: dict[str, Any] = {"dry_run": True} if dry_run else {"relabelled": True}
-    result |= {"key": done.key, "copied_from": str(done.copied_from), "classification": str(done.classification)}
-    if not dry_run:
-        result |= {"version": done.version, "status": str(done.status)}
+    stored = {name: value for name, value in jsonable(done).items() if value is not None}
+    result = {"dry_run" if dry_run else "relabelled": True, **stored}
     verb = "would copy" if dry_run else "copied"
     show(result, [f"{verb} {_named(done.key, done.copied_from)} to {done.classification}; the original stays"])
-
-
-def _purged(done: Purged, *, dry_run: bool) -> dict[str, Any]:
-    result = {
-        "classification": str(done.classification),
-        "memories": done.memories,
-        "versions": done.versions,
-        "complete": done.complete,
-    }
-    return {"dry_run": True, **result} if dry_run else result
 
 
 def _purged_lines(done: Purged, *, dry_run: bool) -> Iterator[str]:
@@ -272,11 +226,11 @@ def _purged_lines(done: Purged, *, dry_run: bool) -> Iterator[str]:
 
 def _show_erased(done: Erased, *, dry_run: bool) -> None:
     result: dict[str, Any] = {
-        **({"dry_run": True} if dry_run else {"erased": True}),
+        "dry_run" if dry_run else "erased": True,
         "agent": done.agent,
-        "levels": [str(level) for level in done.levels],
+        "levels": done.levels,
         "sessions_ended": done.sessions,
-        "heads": [head.to_dict() for head in done.heads],
+        "heads": done.heads,
     }
     verb = "would erase" if dry_run else "erased"
     levels, sessions = output.counted(len(done.levels), "level"), output.counted(done.sessions, "living session")

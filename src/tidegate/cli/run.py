@@ -29,21 +29,22 @@ def run(once: bool) -> int:
     What fails is said on standard error, by the job's name. --once has exit code 1 when a run failed, or a result can
     go nowhere. It waits for run.lease_seconds where a run goes on that may be dead.
     """
-    from tidegate.cli.chat_session import open_model
-    from tidegate.config import home as homes
+    from tidegate.agent.opening import open_configured
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
     from tidegate.worker.supervisor import Supervisor
     from tidegate.worker.worker_context import Failures, WorkerContext
 
     chosen = options()
-    home = homes.find(chosen.home)
-    settings = homes.load(home)
-    open_model(settings.chat)  # before anything is begun
+    home = find_home(chosen.home)
+    settings = read_settings(home)
+    open_configured(settings.chat)  # before anything is begun
     _log_plainly()
     only = click.get_current_context().meta.get("agent")
     with open_store() as store:
         failures = Failures(lambda line: output.warn(f"tidegate run: {line}"))
         wakeups = Supervisor(
-            WorkerContext(store, home, settings, lambda: open_model(settings.chat), failures=failures), only
+            WorkerContext(store, home, settings, lambda: open_configured(settings.chat), failures=failures), only
         )
         if once:
             done = wakeups.run_once()
@@ -51,12 +52,12 @@ def run(once: bool) -> int:
             info(f"tidegate run: {output.counted(done, 'run')}{failed}")
             return 1 if failures.count else 0
         for number in (signal.SIGINT, signal.SIGTERM):
-            # On a thread: whatever the handler interrupts may hold the very lock that stopping needs.
+            # On a thread: the code that the handler interrupts may hold the lock that stopping needs.
             signal.signal(number, lambda *_: threading.Thread(target=wakeups.stop, daemon=True).start())
         output.warn("tidegate run: awake")
         ended = wakeups.run()
     output.warn("tidegate run: stopped")
-    if not ended:  # something hangs, and would hold the process for ever
+    if not ended:  # something hangs, and would keep the process from ending
         sys.stdout.flush()
         os._exit(0)
     return 0

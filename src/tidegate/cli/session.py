@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _NAME = "The session's name."
 _BY_OPTION = "The session, in place of NAME."
+_UNASKED = "a reset is final; without a terminal it needs --yes"
 _OF_ONE = {"session": _BY_OPTION, "level": None}
 
 
@@ -122,7 +123,8 @@ def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
         if dry_run:
             _show(row, dry_run=True)
             return 0
-        if not (yes or _agreed(row)):
+        question = f"End session {escape(row.name or '')} (taint {row.taint}) for ever?"
+        if not (yes or agreed(question, unasked=_UNASKED)):
             info("nothing was changed")
             return 1
         complete = sessions.reset(row.id)
@@ -145,7 +147,7 @@ def _reset_lost(name: str | None, *, dry_run: bool, yes: bool) -> int:
         if not rows or dry_run:
             return 0
         question = f"End {len(rows)} lost sessions for ever?"
-        if not (yes or agreed(question, unasked="a reset is final; without a terminal it needs --yes")):
+        if not (yes or agreed(question, unasked=_UNASKED)):
             info("nothing was changed")
             return 1
         complete = owner.end_lost()
@@ -161,7 +163,7 @@ def _sessions() -> Iterator[Sessions]:
 
 
 def _the(name: str | None, *, otherwise: str | None = None) -> str:
-    """The one session that is meant, by argument or by --session."""
+    """Return the name of the one session that is meant, by argument or by --session."""
     by_option = options().session
     if None not in (name, by_option) and name != by_option:
         raise InvalidArgument("name: differs from --session; name the session once", argument="name")
@@ -172,20 +174,15 @@ def _the(name: str | None, *, otherwise: str | None = None) -> str:
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """What names are sorted by, so that chat-2 comes before chat-10: of numbers, the shorter one is the smaller."""
+    """Return what names are sorted by, so that chat-2 comes before chat-10: the shorter number is smaller."""
     parts = ((part, part.lstrip("0")) for part in re.split("([0-9]+)", name))  # text and number in turn
     return [(len(digits), digits) if at % 2 else (0, part) for at, (part, digits) in enumerate(parts)], name
 
 
 def _any(sessions: Sessions, name: str) -> SessionRow:
-    """The session of this name, living or ended."""
+    """Return the session of this name, living or ended."""
     rows = [row for row in sessions.list(options().agent) if row.name == name]
     return rows[0] if rows else sessions.find(options().agent, name)
-
-
-def _agreed(row: SessionRow) -> bool:
-    question = f"End session {escape(row.name or '')} (taint {row.taint}) for ever?"
-    return agreed(question, unasked="a reset is final; without a terminal it needs --yes")
 
 
 def _show(row: SessionRow, *, dry_run: bool = False) -> None:
@@ -193,8 +190,8 @@ def _show(row: SessionRow, *, dry_run: bool = False) -> None:
         "id": row.id,
         "agent": row.agent,
         "name": row.name,
-        "taint": str(row.taint),
-        "ceiling": str(row.ceiling),
+        "taint": row.taint,
+        "ceiling": row.ceiling,
         "parent": row.parent,
         "ended": row.ended,
     }

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 _REFRESHES_PER_SECOND = 10
 _GROWING_CHARS_MAX = 2_000
-"""How much of an unfinished block is shown while it grows, so that a refresh costs the same however long it is."""
+"""How much of an unfinished block is shown while it grows: a refresh costs the same however long the block is."""
 _MARKDOWN_CHARS_MAX = 20_000
-"""A longer block is shown as plain text: what a parser makes of a hostile one could take too long."""
+"""A longer block is shown as plain text: parsing a hostile one could take too long."""
 _SPACE = " \t\r\n"
-"""What a blank line is made of. The other blanks of Unicode are text here, and shown."""
+"""The characters of a blank line. The other blanks of Unicode are text here, and shown."""
 
 
 class PlainView:
@@ -43,10 +43,10 @@ class PlainView:
         self._last = "\n"
 
     def begin(self) -> None:
-        """Nothing: whoever waits here wants the answer alone."""
+        """Show nothing: whoever waits here wants the answer alone."""
 
     def show(self, event: Shown) -> None:
-        """Text to standard output, all else to standard error."""
+        """Write text to standard output, all else to standard error."""
         if self._quiet:
             return
         if isinstance(event, TextDelta):
@@ -56,17 +56,17 @@ class PlainView:
             output.warn(described(event))
 
     def end(self) -> None:
-        """A line end, if there is none."""
+        """Write a line end, if the text has none."""
         self._write(self._escaper.end())
         if not self._last.endswith("\n"):
             sys.stdout.write("\n")
 
     def say(self, text: str) -> None:
-        """A line that is no part of an answer."""
+        """Write a line that is no part of an answer."""
         output.warn(text)
 
     def ask(self, prompt: str) -> str:
-        """Nobody is there."""
+        """Raise EOFError: nobody can be asked."""
         raise EOFError
 
     def _write(self, text: str) -> None:
@@ -96,7 +96,7 @@ class TerminalView:
         self._grow()
 
     def show(self, event: Shown) -> None:
-        """A bit of the answer: whole blocks for good, the rest as it grows."""
+        """Show a bit of the answer: whole blocks for good, the rest as it grows."""
         if not isinstance(event, TextDelta):
             self.end()
             self._console.print(described(event), style="dim")
@@ -113,11 +113,11 @@ class TerminalView:
         self._parted = False
 
     def say(self, text: str) -> None:
-        """Lines that are no part of an answer."""
+        """Write lines that are no part of an answer."""
         self._console.print(output.escape_lines(text, indent=""), soft_wrap=True)
 
     def ask(self, prompt: str) -> str:
-        """A line that the owner types. Raises: EOFError, KeyboardInterrupt."""
+        """Return a line that the owner types. Raises: EOFError, KeyboardInterrupt."""
         import readline  # noqa: F401  so that a line can be edited
 
         return input(prompt)
@@ -130,7 +130,7 @@ class TerminalView:
                 console=self._console,
                 get_renderable=self._growing,
                 refresh_per_second=_REFRESHES_PER_SECOND,
-                transient=True,  # what is shown for good is printed when it is whole
+                transient=True,  # a block is printed for good when it is whole
                 vertical_overflow="crop",
             )
             self._live.start()
@@ -235,7 +235,7 @@ def plain(text: str) -> Text:
 
 
 def described(event: Shown) -> str:
-    """A line on what is going on."""
+    """Return a line on what is going on."""
     match event:
         case ToolCalled(tool, failed, refused, reason):
             what = f" ({'refused' if refused else 'failed'}: {output.escape(reason)})" if failed else ""

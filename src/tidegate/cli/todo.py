@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 import click
 
-from tidegate.cli.common import Command, open_store, options, refuse_both, show
-from tidegate.cli.output import escape
+from tidegate.cli.common import Command, open_session, show
+from tidegate.cli.output import todo_list
 from tidegate.policy.levels import Level
-
-_MARKS = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
 
 
 @click.command(
@@ -21,20 +16,6 @@ _MARKS = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
 )
 def todo() -> None:
     """Show the agent's to-do list: as --session sees it, or --level; without either, the highest one there is."""
-    chosen = options()
-    refuse_both()
-    with open_store() as store:
-        if chosen.session is not None:
-            session = store.resume(chosen.agent, chosen.session)
-        else:
-            session = store.session(chosen.agent, level=Level.RESTRICTED if chosen.level is None else chosen.level)
+    with open_session(Level.RESTRICTED) as session:
         result = session.call_tool("todo_read")
-    show(result, lines(result))
-
-
-def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """A to-do list, a line each."""
-    for each in result["todos"]:
-        yield f"{_MARKS[each['state']]} {escape(each['content'])}"
-    if not result["todos"]:
-        yield "nothing to do"
+    show(result, todo_list(result))

@@ -67,10 +67,11 @@ def check(tool: str) -> int:
 
     In --session, else in a session that stands at --level. No server is asked: tools are taken to be as last trusted.
     """
+    from tidegate.gateway.catalog import catalog
     from tidegate.gateway.pins import Pins
 
     home, servers = _servers()
-    state = _standing()
+    state = _state()
     pins = Pins(home)
     pin, classification, server = _known(tool, servers, pins)
     decision = decide(ServerCall(state, classification, pin))
@@ -78,15 +79,15 @@ def check(tool: str) -> int:
         "tool": tool,
         **_explained(decision, server),
         "session": options().session,
-        "taint": str(state.taint),
-        "ceiling": str(state.ceiling),
+        "taint": state.taint,
+        "ceiling": state.ceiling,
         **_levels(classification),
         "pin": str(pin),
         "asked": False,
     }
     show(explained, _explanation(explained))
     if pin is not Pin.TRUSTED:
-        trusted = _trusted(servers, pins)
+        trusted = ", ".join(catalog(servers.values(), pins)) or "there are none"
         info(f"{tool} is none of the trusted tools ({trusted}); `tidegate tools list` asks the servers for theirs")
     return 0 if isinstance(decision, Allow) else 1
 
@@ -112,7 +113,9 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
     for tool, state in states.items():
         _show_change(tool, state, pinned.get(tool), found.get(tool))
     news = any(state is not Pin.TRUSTED for state in states.values())
-    trusting = news and not dry_run and (yes or _agreed(name))
+    question = f"Trust the tools of {escape(name)} as they are now?"
+    unasked = "without a terminal it needs --yes, once you have looked (--dry-run)"
+    trusting = news and not dry_run and (yes or agreed(question, unasked=unasked))
     if trusting:
         pins.trust(name, found.values(), utc_now())
     result = {
@@ -125,7 +128,7 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
 
 
 def _list(server: Server, pinned: Definitions) -> bool:
-    """Show the tools of one server; whether it answered."""
+    """Show the tools of one server; tell whether it answered."""
     from tidegate.gateway.catalog import catalog_name
     from tidegate.gateway.pins import compare
 
@@ -135,7 +138,9 @@ def _list(server: Server, pinned: Definitions) -> bool:
         states = {tool: str(pin) for tool, pin in compare(pinned, _look(server)).items()}
     except Refused as refused:
         info(refused.message)
-        states, why = dict.fromkeys(pinned, _UNREACHABLE), {"reason": refused.message, **_written(refused)}
+        # What a server wrote to its standard error: for the owner, and in no log (P12).
+        stderr = {name: lines for name, lines in refused.details.items() if name == "stderr"}
+        states, why = dict.fromkeys(pinned, _UNREACHABLE), {"reason": refused.message, **stderr}
     for tool, state in states.items():
         row: dict[str, Any] = {
             "server": server.name,
@@ -153,13 +158,8 @@ def _list(server: Server, pinned: Definitions) -> bool:
     return not why
 
 
-def _written(refused: Refused) -> dict[str, object]:
-    """What a server wrote to its standard error: for the owner, and in no log (P12)."""
-    return {name: lines for name, lines in refused.details.items() if name == "stderr"}
-
-
 def _look(server: Server) -> Definitions:
-    """What the server says of its tools now. Raises: Refused, with the reason, when it does not say."""
+    """Return what the server says of its tools now. Raises: Refused, with the reason, when it does not say."""
     import asyncio
 
     try:
@@ -179,10 +179,11 @@ def _look(server: Server) -> Definitions:
 
 
 def _servers() -> tuple[Path, Mapping[str, Server]]:
-    from tidegate.config import home as homes
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
 
-    home = homes.find(options().home)
-    return home, homes.load(home).servers
+    home = find_home(options().home)
+    return home, read_settings(home).servers
 
 
 def _the(servers: Mapping[str, Server], name: str) -> Server:
@@ -191,8 +192,8 @@ def _the(servers: Mapping[str, Server], name: str) -> Server:
     return servers[name]
 
 
-def _standing() -> SessionState:
-    """Of the session that is meant. Nothing is resumed, and nothing entered in an audit."""
+def _state() -> SessionState:
+    """Return the state of the session that is meant. Nothing is resumed, and nothing entered in an audit."""
     refuse_both()
     name = options().session
     if name is None:
@@ -203,21 +204,15 @@ def _standing() -> SessionState:
 
 
 def _known(tool: str, servers: Mapping[str, Server], pins: Any) -> tuple[Pin, Classification | None, str]:
-    """The pin, the classification and the server of a tool, as far as they are known without asking the server."""
+    """Return pin, classification and server of a tool, as far as they are known without asking the server."""
     from tidegate.gateway.catalog import catalog
 
-    if (offer := catalog(servers.values(), pins).get(tool)) is not None:
-        return Pin.TRUSTED, offer.classification, offer.server.name
+    if (entry := catalog(servers.values(), pins).get(tool)) is not None:
+        return Pin.TRUSTED, entry.classification, entry.server.name
     name, _, rest = tool.partition("__")
     if name in servers:
         return Pin.NEW, servers[name].classify(rest), name
     return Pin.UNKNOWN, None, ""
-
-
-def _trusted(servers: Mapping[str, Server], pins: Any) -> str:
-    from tidegate.gateway.catalog import catalog
-
-    return ", ".join(catalog(servers.values(), pins)) or "there are none"
 
 
 def _explained(decision: Decision, server: str) -> dict[str, Any]:
@@ -247,14 +242,14 @@ def _levels(classification: Classification | None) -> dict[str, str | None]:
 
 
 def _change(pin: Pin, tool: str, before: Definition | None, after: Definition | None) -> dict[str, Any]:
-    """The same for programs: both definitions where there is something to look at."""
+    """Return the same for programs: both definitions where there is something to look at."""
     if pin is Pin.TRUSTED:
         return {"tool": tool, "pin": str(pin)}
     return {"tool": tool, "pin": str(pin), "before": before and before.to_dict(), "after": after and after.to_dict()}
 
 
 def _show_change(tool: str, pin: Pin, before: Definition | None, after: Definition | None) -> None:
-    """For people, on standard error: what there is to look at."""
+    """Write what there is to look at to standard error, for people."""
     import difflib
 
     if pin is Pin.TRUSTED:
@@ -269,11 +264,6 @@ def _lines(definition: Definition | None) -> list[str]:
     if definition is None:
         return []
     return json.dumps(definition.to_dict(), indent=1, ensure_ascii=False, sort_keys=True).split("\n")
-
-
-def _agreed(name: str) -> bool:
-    question = f"Trust the tools of {escape(name)} as they are now?"
-    return agreed(question, unasked="without a terminal it needs --yes, once you have looked (--dry-run)")
 
 
 def _outcome(name: str, news: bool, trusting: bool) -> str:

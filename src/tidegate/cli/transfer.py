@@ -19,6 +19,7 @@ from tidegate.cli.common import (
     options,
     show,
 )
+from tidegate.records.jsonable import jsonable
 from tidegate.transfer.importers.raw_memory import Source
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def export(file: str | None) -> None:
             done = transfer.export(level, output.emit)
         else:
             done = transfer.export_to(file, level)
-            show({"exported": done.memories, "level": str(done.level)}, ())
+            show({"exported": done.memories, "level": done.level}, ())
     info(f"exported {output.counted(done.memories, 'memory', 'memories')} at {done.level}")
 
 
@@ -98,7 +99,7 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
             notice=hear,
             progress=_progress,
         )
-    show({**_imported(done), "notices": [_notice(notice) for notice in notices]}, _import_lines(done))
+    show({**_imported(done), "notices": notices}, _import_lines(done))
     return 1 if done.refused else 0
 
 
@@ -115,7 +116,7 @@ def backup(file: str) -> None:
     """
     with _at_no_level() as transfer:
         done = transfer.backup(file, progress=_progress)
-    show(_backed_up(done), [f"backed up {_counted(done)}"])
+    show(jsonable(done), [f"backed up {_counted(done)}"])
 
 
 @click.command(
@@ -139,7 +140,7 @@ def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
             if dry_run:
                 _show_restored(plan, dry_run=True)
                 return 0
-            if not _agreed(plan):
+            if not agreed(f"Restore {_counted(plan)}?", unasked="without a terminal a restore needs --yes"):
                 info("nothing was changed")
                 return 1
         _show_restored(transfer.restore_backup(file, progress=_progress), dry_run=False)
@@ -147,19 +148,15 @@ def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
 
 
 def _show_restored(done: BackedUp, *, dry_run: bool) -> None:
-    result = _backed_up(done)
+    result = jsonable(done)
     show({"dry_run": True, **result} if dry_run else result, [f"{_would(dry_run, 'restored')} {_counted(done)}"])
 
 
 @contextmanager
 def _at_no_level() -> Iterator[Transfer]:
-    """The agent's transfer, for what concerns all its levels."""
+    """Yield the agent's transfer, for what concerns all its levels."""
     with open_store() as store:
         yield store.transfer(options().agent)
-
-
-def _agreed(plan: BackedUp) -> bool:
-    return agreed(f"Restore {_counted(plan)}?", unasked="without a terminal a restore needs --yes")
 
 
 def _progress(what: str, done: int) -> None:
@@ -168,18 +165,8 @@ def _progress(what: str, done: int) -> None:
 
 
 def _imported(done: Imported) -> dict[str, Any]:
-    keys = {"creates": list(done.creates), "updates": list(done.updates)} if done.dry_run else {}
-    return {
-        "source": str(done.source),
-        "level": str(done.level),
-        "created": done.created,
-        "updated": done.updated,
-        "unchanged": done.unchanged,
-        "skipped": done.skipped,
-        "refused": done.refused,
-        "dry_run": done.dry_run,
-        **keys,
-    }
+    found: dict[str, Any] = jsonable(done)
+    return {name: value for name, value in found.items() if done.dry_run or name not in ("creates", "updates")}
 
 
 def _import_lines(done: Imported) -> Iterable[str]:
@@ -189,14 +176,6 @@ def _import_lines(done: Imported) -> Iterable[str]:
         yield from (f"{verb}  {output.escape(key)}" for key in keys[:_KEYS_MAX])
         if len(keys) > _KEYS_MAX:
             yield f"{verb}  and {len(keys) - _KEYS_MAX} more; --json names them all"
-
-
-def _notice(notice: Notice) -> dict[str, Any]:
-    return {"place": notice.place, "reason": notice.reason, "refused": notice.refused}
-
-
-def _backed_up(done: BackedUp) -> dict[str, Any]:
-    return {"agent": done.agent, "versions": done.versions, "entries": done.entries, "sessions": done.sessions}
 
 
 def _counted(done: BackedUp) -> str:

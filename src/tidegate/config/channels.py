@@ -20,17 +20,37 @@ A channel without clearance shows nothing (P14).
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from tidegate.config.servers import Complain, is_name, is_text
-from tidegate.policy.levels import Level, read_label
+from tidegate.config.kinds import (
+    LEVEL,
+    TEXT,
+    SettingKind,
+    bad_setting,
+    is_variable,
+    read_named,
+    read_table,
+    schema_of,
+    value_if,
+)
+from tidegate.policy.levels import Level
 
 SECTION = "channels"
-_CHANNELS_MAX = 32
-_KEYS = {"log": (), "file": ("path",), "apprise": ("url", "url_env")}
+KEYS: Mapping[str, tuple[str, ...]] = {"log": (), "file": ("path",), "apprise": ("url", "url_env")}
+"""The kinds of channels, and what each takes besides a kind and a clearance."""
+
+
+def _text(kind: SettingKind) -> SettingKind:
+    """Return a kind that asks for a text first."""
+    return replace(kind, explain=lambda wants, value: wants if TEXT.accept(value) else TEXT.wants)
+
+
+_KIND = SettingKind(f"one of {', '.join(KEYS)}", value_if(lambda value: isinstance(value, str) and value in KEYS))
+_VARIABLE = SettingKind("the name of an environment variable", value_if(is_variable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,64 +58,47 @@ class ChannelSettings:
     """A channel. kind: log, file or apprise. clearance: the highest level that may be shown; None: nothing may."""
 
     name: str
-    kind: str
-    clearance: Level | None = None
-    path: Path | None = None
-    url: str | None = field(default=None, repr=False)
-    url_env: str | None = None
+    kind: Annotated[str, _KIND]
+    clearance: Annotated[Level | None, _text(LEVEL)] = None
+    path: Annotated[Path | None, TEXT] = None
+    url: Annotated[str | None, TEXT] = field(default=None, repr=False)
+    url_env: Annotated[str | None, _text(_VARIABLE)] = None
 
 
-def parse(tables: object, home: Path, complain: Complain) -> dict[str, ChannelSettings]:
-    """The channels of the file, by name. Raises: InvalidArgument, by `complain`, for the first mistake."""
-    if not isinstance(tables, dict):
-        raise complain((SECTION,), "must be sections, [channels.NAME]")
-    if len(tables) > _CHANNELS_MAX:
-        raise complain((SECTION,), f"has more than {_CHANNELS_MAX} channels")
-    return {name: _channel(name, table, home, complain) for name, table in tables.items()}
+_SCHEMA = schema_of(ChannelSettings)
 
 
-def is_variable(value: object) -> bool:
-    """Whether it can be the name of an environment variable, and is not rather what one holds."""
-    return isinstance(value, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", value) is not None
+def read_channels(tables: object, home: Path) -> dict[str, ChannelSettings]:
+    """Return the channels of the file, by name. Raises: InvalidArgument, for the first mistake."""
+    return read_named(tables, SECTION, partial(_read_channel, home=home))
 
 
-def _channel(name: str, table: object, home: Path, complain: Complain) -> ChannelSettings:
-    at = (SECTION, name)
-    if not is_name(name):
-        raise complain(at, "a channel's name is up to 32 of a-z, 0-9 and -")
+def _read_channel(name: str, table: object, *, home: Path) -> ChannelSettings:
+    place = f"{SECTION}.{name}"
     if not isinstance(table, dict):
-        raise complain(at, f"must be a section, [{'.'.join(at)}]")
-    kind = table.get("kind")
+        raise bad_setting(place, f"must be a section, [{place}]")
     if "kind" not in table:
-        raise complain(at, f"needs a kind: {', '.join(_KEYS)}")
-    if not isinstance(kind, str) or kind not in _KEYS:
-        raise complain((*at, "kind"), f"must be one of {', '.join(_KEYS)}")
-    known = ("kind", "clearance", *_KEYS[kind])
-    for key, value in table.items():
-        if key not in known:
-            raise complain((*at, key), f"unknown key; known for {kind}: {', '.join(known)}")
-        if not is_text(value):
-            raise complain((*at, key), "must be a text, not empty")
-    _check(table, kind, at, complain)
-    path = _path(table["path"], home, at, complain) if "path" in table else None
-    return ChannelSettings(name, kind, read_label(table.get("clearance")), path, table.get("url"), table.get("url_env"))
+        raise bad_setting(place, f"needs a kind: {', '.join(KEYS)}")
+    kind = _KIND.accept(table["kind"])
+    if kind is None:
+        raise bad_setting(f"{place}.kind", _KIND.wanted(table["kind"]))
+    schema = {key: _SCHEMA[key] for key in ("kind", "clearance", *KEYS[kind])}
+    found = read_table(table, schema, place, known=f"for {kind}")
+    if kind == "file" and "path" not in found:
+        raise bad_setting(place, "needs a path")
+    if kind == "apprise" and ("url" in found) == ("url_env" in found):
+        raise bad_setting(place, "needs a url or a url_env, and not both")
+    if "path" in found:
+        found["path"] = _outside(found["path"], home, f"{place}.path")
+    return ChannelSettings(name, **found)
 
 
-def _check(table: dict[str, Any], kind: str, at: tuple[str, ...], complain: Complain) -> None:
-    if "clearance" in table and read_label(table["clearance"]) is None:
-        raise complain((*at, "clearance"), f"must be one of {', '.join(Level.__members__)}")
-    if kind == "file" and "path" not in table:
-        raise complain(at, "needs a path")
-    if kind == "apprise" and ("url" in table) == ("url_env" in table):
-        raise complain(at, "needs a url or a url_env, and not both")
-    if "url_env" in table and not is_variable(table["url_env"]):
-        raise complain((*at, "url_env"), "must be the name of an environment variable")
-
-
-def _path(text: str, home: Path, at: tuple[str, ...], complain: Complain) -> Path:
-    path = Path(os.path.realpath(os.path.expanduser(text)))
-    if not os.path.isabs(os.path.expanduser(text)):
-        raise complain((*at, "path"), "must be an absolute path, or begin with ~")
-    if path.is_relative_to(os.path.realpath(home)):
-        raise complain((*at, "path"), "lies in the home, where every memory lies: write it elsewhere")
-    return path
+def _outside(text: str, home: Path, place: str) -> Path:
+    """Return the path as the file system knows it. Raises: InvalidArgument where it is relative, or in the home."""
+    expanded = os.path.expanduser(text)
+    if not os.path.isabs(expanded):
+        raise bad_setting(place, "must be an absolute path, or begin with ~")
+    real = Path(os.path.realpath(expanded))
+    if real.is_relative_to(os.path.realpath(home)):
+        raise bad_setting(place, "lies in the home, where every memory lies: write it elsewhere")
+    return real

@@ -20,7 +20,7 @@ _LAUNCHERS = frozenset({"-m", "uvx", "run", "exec", "--"})
 
 
 def exposes_home(command: Sequence[str], cwd: str | None, environment: Mapping[str, str], home: Path) -> str | None:
-    """The key, `command`, `cwd` or `env`, that names the home, a folder over it or something in it; else None."""
+    """Return the key, `command`, `cwd` or `env`, that names the home, a folder over it or something in it, or None."""
     base = os.path.join(tempfile.gettempdir(), "-") if cwd is None else os.path.expanduser(cwd)
     named = _inodes(home)
     if cwd is not None and _reaches(base, home, named):
@@ -31,7 +31,7 @@ def exposes_home(command: Sequence[str], cwd: str | None, environment: Mapping[s
 
 
 def _runs_tidegate(command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Tidegate itself, on no other home than this one."""
+    """Tell whether it is Tidegate itself, on no other home than this one."""
     elsewhere = "TIDEGATE_HOME" in environment or any(word.split("=")[0] == "--home" for word in command)
     runs = (
         _SELF.fullmatch(word) and before in _LAUNCHERS for before, word in zip(("--", *command), command, strict=False)
@@ -44,7 +44,7 @@ def _mentions(text: str, base: str, home: Path, named: set[tuple[int, int]]) -> 
 
 
 def _paths(text: str, base: str) -> Iterator[str]:
-    """Every path that a program may find in a text: the whole, and its pieces between quotes, commas and the like."""
+    """Yield every path that a program may find in a text: the whole, and its pieces between quotes and commas."""
     for piece in {each for part in _parts(text) for each in (part, *_values(part))}:
         path = unquote(urlsplit(piece).path) if piece.lower().startswith("file:") else piece
         path = os.path.expanduser(os.path.expandvars(path))
@@ -53,19 +53,19 @@ def _paths(text: str, base: str) -> Iterator[str]:
 
 
 def _parts(text: str) -> set[str]:
-    """The text, and its pieces, each also without what stands behind a colon."""
+    """Return the text, and its pieces, each also cut at its colons."""
     pieces = {text, *_ENDS.split(text)}
     return pieces.union(*(piece.split(os.pathsep) for piece in pieces))
 
 
 def _values(piece: str) -> Iterator[str]:
-    """What may be the value of an option of one letter, or of several, to which it is joined: `-v/path`, `-itv~/x`."""
+    """Yield what may be the value of options of one letter to which it is joined: `-v/path`, `-itv~/x`."""
     option = _OPTION.match(piece)
     yield from (piece[end:] for end in range(2, option.end() + 1)) if option else ()
 
 
 def _reaches(path: str, home: Path, named: set[tuple[int, int]]) -> bool:
-    """Whether a path is the home, over it or in it, as written or as the file system sees it."""
+    """Tell whether a path is the home, over it or in it, as written or as the file system sees it."""
     try:
         real, real_home = os.path.realpath(path), os.path.realpath(home)
         if os.path.commonpath([real, real_home]) in (real, real_home):
@@ -79,7 +79,7 @@ def _reaches(path: str, home: Path, named: set[tuple[int, int]]) -> bool:
 
 
 def _inodes(path: Path) -> set[tuple[int, int]]:
-    """A folder and all that are over it, as the file system knows them; those that do not exist are left out."""
+    """Return a folder and all above it, as the file system knows them, without those that do not exist."""
     return {found for each in (path, *path.parents) if (found := _inode(each)) is not None}
 
 

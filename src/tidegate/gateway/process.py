@@ -48,7 +48,7 @@ class Process:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL if aside is None else asyncio.subprocess.PIPE,
                 limit=LINE_BYTES_MAX,
-                env={**inherited, **server.environment},
+                env={**inherited, **server.env},
                 cwd=folder or os.path.expanduser(server.cwd or ""),
                 start_new_session=True,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.fields import check_types
+from tidegate.records.jsonable import jsonable
 from tidegate.records.jsonl import read_flat
 from tidegate.records.message_keys import key_of
 from tidegate.records.record import Origin, Record
@@ -216,8 +217,8 @@ def cut(text: str) -> str:
 
 
 def write_plan(plan: Plan) -> str:
-    """A plan as it is stored."""
-    return json.dumps({**asdict(plan), "ceiling": str(plan.ceiling)}, ensure_ascii=False)
+    """Return a plan as it is stored."""
+    return json.dumps(jsonable(plan), ensure_ascii=False)
 
 
 def read_plan(text: str) -> Plan:
@@ -231,10 +232,9 @@ def read_plan(text: str) -> Plan:
 
 
 def write_run(run: Run) -> str:
-    """A run as it is stored."""
-    named = {name: value for name, value in asdict(run).items() if value not in (None, "", 0, False)}
-    shown = {name: write_time(value) if isinstance(value, datetime) else value for name, value in named.items()}
-    return json.dumps(shown, ensure_ascii=False)
+    """Return a run as it is stored."""
+    named = {name: value for name, value in jsonable(run).items() if value not in (None, "", 0, False)}
+    return json.dumps(named, ensure_ascii=False)
 
 
 def read_run(record: Record) -> Run:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tidegate.audit.anchors import Anchor
 from tidegate.audit.verify import verify
-from tidegate.config import home as homes
+from tidegate.config.reader import read_settings
 from tidegate.core.guidance import read_instructions
 from tidegate.core.maintenance import rebuild_index
 from tidegate.core.variants import WHOLE, every
@@ -74,9 +74,9 @@ class Doctor:
 
     def _settings(self) -> _Settings:
         try:
-            settings = homes.load(self.home)
-            findings = list(examine_key_file(settings.audit_key_file) if settings.audit_key_file else ())
-            return _Settings(findings, chains_checked=True, secret=settings.audit_secret())
+            settings = read_settings(self.home)
+            findings = list(examine_key_file(settings.audit.key_file) if settings.audit.key_file else ())
+            return _Settings(findings, chains_checked=True, secret=settings.audit.secret())
         except TidegateError as failure:
             advice = "correct it: until then no command and no server runs, and audit chains go unchecked"
             return _Settings([error("config.toml", failure.message, advice)], chains_checked=False, secret=None)

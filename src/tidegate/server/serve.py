@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tidegate
 from tidegate import Level
-from tidegate.config.home import find
+from tidegate.config.home import find_home
 from tidegate.core.guidance import read_instructions
 from tidegate.server import stdio
 from tidegate.session import Session
@@ -33,7 +33,7 @@ def serve(home: str | Path | None, agent: str, name: str | None, level: Level) -
     """
     _on_signals(partial(sys.exit, 0))
     with tidegate.open(home) as store:
-        _serve(store.session(agent, name=name, level=level), read_instructions(find(home), agent))
+        _serve(store.session(agent, name=name, level=level), read_instructions(find_home(home), agent))
     return 0
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from tidegate.config.channels import ChannelSettings
 from tidegate.policy.levels import Level
-from tidegate.records.timestamps import write_time
+from tidegate.records.jsonable import jsonable
 
 ATTEMPTS_MAX = 12
 """With back-off, a little more than a day."""
@@ -60,13 +60,16 @@ def send(channel: ChannelSettings, message: Notification, environ: Mapping[str, 
 
 
 def _fields(message: Notification) -> dict[str, str]:
-    return {
-        "at": write_time(message.at),
-        "agent": message.agent,
-        "job": message.subject,
-        "level": str(message.level),
-        "text": message.text,
-    }
+    fields: dict[str, str] = jsonable(
+        {
+            "at": message.at,
+            "agent": message.agent,
+            "job": message.subject,
+            "level": message.level,
+            "text": message.text,
+        }
+    )
+    return fields
 
 
 def _append(channel: ChannelSettings, message: Notification) -> None:

@@ -15,7 +15,7 @@ from tidegate.agent.loop import Agent, AgentSettings, open_agent
 from tidegate.agent.model_request import Sleep
 from tidegate.agent.prompt import Model
 from tidegate.config.channels import ChannelSettings
-from tidegate.config.home import Settings
+from tidegate.config.settings import Settings
 from tidegate.jobs.job import Run, name_of
 from tidegate.policy.levels import Level
 from tidegate.session import Session
