@@ -80,11 +80,11 @@ def open(  # noqa: A001 - the name of the contract; read `tidegate.open`
     clock: Callable[[], datetime] | None = None,
     ids: Callable[[], str] | None = None,
 ) -> Store:
-    """The store in a folder, which is made when something is first saved.
+    """Open the store in a folder, which is made at the first save.
 
     home: by default $TIDEGATE_HOME, else the user's data folder.
-    clock: gives the time, aware; by default the system's. ids: gives a fresh string at each call, from which every id
-    and nonce comes; by default random.
+    clock: returns the time, aware; by default the system's. ids: returns a fresh string at each call, from which every
+    id and nonce comes; by default random.
     Raises: InvalidArgument (home, settings), StorageError.
     """
     from tidegate.config import home as homes

@@ -26,7 +26,7 @@ class Anchor:
     at: datetime
 
     def to_dict(self) -> dict[str, object]:
-        """As it is kept: one JSON object a line."""
+        """Return the anchor as a file keeps it: one JSON object a line."""
         return {
             "agent": self.agent,
             "level": str(self.level),
@@ -37,7 +37,7 @@ class Anchor:
 
 
 def read_anchors(text: str) -> Iterator[Anchor]:
-    """The anchors of a file, one JSON object a line. Raises: InvalidArgument, which names the line."""
+    """Read the anchors of a file, one JSON object a line. Raises: InvalidArgument, which names the line."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield _anchor(line, number)

@@ -70,7 +70,7 @@ class Place:
 
     @property
     def fields(self) -> list[object]:
-        """What hashes and commitments cover of it."""
+        """Return the values that hashes and commitments cover."""
         return [self.agent, self.level.name, self.id]
 
 
@@ -101,12 +101,15 @@ class Entry:
 
 
 def nonce_of(random: str) -> str:
-    """The nonce of a new version. It says what the commitment covers, and lies in it: nobody can make that less."""
+    """Return the nonce of a new version.
+
+    It names what the commitment covers and is itself part of the commitment, so nobody can reduce that.
+    """
     return _PLACED + random
 
 
 def commitment_of(version: Draft, place: Place) -> str:
-    """The commitment to all of a version but its times, and to where it stands (P9).
+    """Return the commitment to all of a version except its times, and to its place (P9).
 
     It reveals nothing once nonce and text are gone.
     """
@@ -121,14 +124,14 @@ def commitment_of(version: Draft, place: Place) -> str:
 def version_event(
     place: Place, at: datetime, session: str, action: Action, version: Draft, status: str = ""
 ) -> AuditEvent:
-    """What happened to one version there. session, status: as in `AuditEvent`; status is a part of the detail."""
+    """Return the event about one version there. session, status: as in `AuditEvent`; status is part of the detail."""
     return AuditEvent(
         at, session, action, f"version {version.version} {status}".rstrip(), commitment_of(version, place)
     )
 
 
 def chain(event: AuditEvent, last: Entry | None, place: Place | None, secret: bytes | None = None) -> Entry:
-    """The entry that follows `last` in the chain of a place; keyed (HMAC) when there is a secret.
+    """Return the entry that follows `last` in the chain of a place; keyed (HMAC) when there is a secret.
 
     place: None: the earlier form, which names none, and is never written any more.
     """
@@ -146,7 +149,7 @@ class Pen:
         self._own = ""  # the hash of what it made last
 
     def write(self, event: AuditEvent, last: Entry | None) -> Entry:
-        """The entry that follows. Raises: StorageError when the chain is kept with a key that this is not.
+        """Return the entry that follows. Raises: StorageError when the chain is kept with another key.
 
         Without that, one save while the key is not configured would break the chain for good (P9).
         """
@@ -158,7 +161,7 @@ class Pen:
 
 
 def is_made_with(secret: bytes | None, entry: Entry, place: Place | None) -> bool:
-    """Whether an entry's hash is the one that this key gives in this place; None: without a key, naming no place."""
+    """Return whether this key gives this entry's hash in this place; None: without a key, naming no place."""
     found = _hash(entry.sequence, entry.event, entry.previous, place, secret)
     return hmac.compare_digest(entry.hash.encode(), found.encode())
 

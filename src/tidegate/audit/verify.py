@@ -59,7 +59,7 @@ class ChainVerdict:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found wrong."""
+        """Return whether nothing was found wrong."""
         return not self.problems
 
 
@@ -76,7 +76,7 @@ class ChainSource(Protocol):
 def verify(
     owner_compartment: ChainSource, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False
 ) -> ChainVerdict:
-    """What the chain of one compartment proves, at one moment.
+    """Check the chain of one compartment at one moment, and return what it proves.
 
     anchors: of that compartment. sealed: what is read lies under a seal of the same secret, which vouches for entries
     that were made before there was one.
@@ -220,7 +220,7 @@ _CONTRADICTIONS = {
 
 
 def _unexplained(owner_compartment: ChainSource, told: dict[bytes, _Told]) -> Iterator[Problem]:
-    """No change without its entry: what is stored must be what the last entry about it says, and all of it there."""
+    """Yield each change that has no entry: all that is stored must match the last entry about it."""
     places = _Places()
     try:
         for record, newest in owner_compartment.every_version():
@@ -263,7 +263,7 @@ class _Places:
 
 
 def _number(detail: str) -> int:
-    """Of the version that an entry is about; 0 for what names none."""
+    """Return the number of the version that an entry is about; 0 when it names none."""
     found = _VERSION.match(detail)
     return int(found[1]) if found else 0
 

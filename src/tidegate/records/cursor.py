@@ -14,13 +14,13 @@ _DIGEST_BYTES = 16
 
 
 def write_cursor(after: str, agent: str, taint: Level, tag: str | None) -> str:
-    """A cursor that goes on after the key `after`. It is made only of what its session has already seen (P5)."""
+    """Return a cursor that goes on after the key `after`. It is made only of what its session has already seen (P5)."""
     position = after.encode()
     return base64.urlsafe_b64encode(_seal(position, agent, taint, tag) + position).decode("ascii").rstrip("=")
 
 
 def read_cursor(cursor: object, agent: str, taint: Level, tag: str | None) -> str:
-    """The key to go on after; "" for no cursor, which is before every key."""
+    """Return the key to go on after; "" for no cursor, which is before every key."""
     if cursor is None:
         return ""
     try:

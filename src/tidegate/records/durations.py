@@ -14,7 +14,7 @@ AGE_FORM = "a whole number and s, m, h, d or w, such as 90d or 12h"
 
 
 def read_age(text: object, argument: str) -> timedelta:
-    """The length of time that the text names; 0 needs no unit. Raises: InvalidArgument, which names the argument."""
+    """Return the duration that the text names; 0 needs no unit. Raises: InvalidArgument, which names the argument."""
     match = _AGE.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise InvalidArgument(f"{argument}: must be {AGE_FORM}", argument=argument)

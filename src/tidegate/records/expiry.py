@@ -24,9 +24,9 @@ class Expiry:
         return bool(self.tags or self.levels)
 
     def expires_at(self, record: Record) -> datetime | None:
-        """When a memory expires, counted from its last save; None when it never does, or after the last of all times.
+        """Return when a live memory expires, counted from its last save; None for never, and for any other record.
 
-        It only looks at live ones.
+        A time beyond the last that can be written is never.
         """
         if not record.live or record.kind is not RecordKind.MEMORY:
             return None
@@ -38,7 +38,7 @@ class Expiry:
             return None
 
     def seen_at(self, record: Record, now: datetime) -> Record:
-        """The record as it is at a time: once it has expired it is as if it had been deleted at that moment."""
+        """Return the record as it is at a time. An expired one looks as if it was deleted when it expired."""
         expires_at = self.expires_at(record)
         return record if expires_at is None or expires_at > now else replace(record, deleted_at=expires_at)
 

@@ -24,39 +24,39 @@ class Fields:
         self._values: dict[str, Any] = value
 
     def has(self, name: str) -> bool:
-        """Whether there is such a field."""
+        """Return whether there is such a field."""
         return name in self._values
 
     def within(self, name: str) -> Fields:
-        """The fields of the object that it holds. Raises: InvalidArgument."""
+        """Return the fields of the object under that name. Raises: InvalidArgument."""
         return Fields(name, self.value(name))
 
     def value(self, name: str) -> Any:
-        """Whatever it holds. Raises: InvalidArgument when there is no such field."""
+        """Return any value. Raises: InvalidArgument when there is no such field."""
         if name not in self._values:
             raise unfit(name, "is missing")
         return self._values[name]
 
     def text(self, name: str, form: re.Pattern[str] | None = None) -> str:
-        """A text that can be stored, of this form. Raises: InvalidArgument."""
+        """Check that a value is a text that can be stored, of this form, and return it. Raises: InvalidArgument."""
         return check_text(name, self.value(name), form)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts. Raises: InvalidArgument."""
+        """Return a list of texts. Raises: InvalidArgument."""
         value = self.value(name)
         if not isinstance(value, list):
             raise unfit(name, "must be a list")
         return tuple(check_text(name, each) for each in value)
 
     def word(self, name: str, words: Collection[str]) -> str:
-        """One of these words. Raises: InvalidArgument."""
+        """Return one of these words. Raises: InvalidArgument."""
         value = self.text(name)
         if value not in words:
             raise unfit(name, "is none of the words that it can be")
         return value
 
     def count(self, name: str, most: int) -> int:
-        """A whole number from 1 to `most`. Raises: InvalidArgument."""
+        """Return a whole number from 1 to `most`. Raises: InvalidArgument."""
         value = self.value(name)
         if type(value) is not int or not 1 <= value <= most:
             raise unfit(name, f"must be a whole number from 1 to {most}")
@@ -70,7 +70,7 @@ class Fields:
         return value
 
     def time(self, name: str) -> datetime:
-        """A time as this program writes it. Raises: InvalidArgument."""
+        """Return a time as this program writes it. Raises: InvalidArgument."""
         value = self.text(name)
         try:
             moment = read_time(value)
@@ -81,7 +81,7 @@ class Fields:
         return moment
 
     def level(self, name: str) -> Level:
-        """A level. Raises: InvalidArgument."""
+        """Return a level. Raises: InvalidArgument."""
         level = read_label(self.value(name))
         if level is None:
             raise unfit(name, "is not a level")
@@ -89,7 +89,7 @@ class Fields:
 
 
 def check_text(name: str, value: object, form: re.Pattern[str] | None = None) -> str:
-    """A text that can be stored, of this form. Raises: InvalidArgument."""
+    """Check that a value is a text that can be stored, of this form, and return it. Raises: InvalidArgument."""
     if not isinstance(value, str):
         raise unfit(name, "must be a string")
     try:
@@ -102,7 +102,7 @@ def check_text(name: str, value: object, form: re.Pattern[str] | None = None) ->
 
 
 def check_types(values: dict[str, Any], kind: type[Any]) -> None:
-    """Nothing, when each value is of the type that its field in the dataclass declares, as JSON has it.
+    """Check that each value has the type that its field in the dataclass declares, as JSON has it.
 
     Raises: TypeError, also for a field that is not declared. One that is missing is for the dataclass to miss.
     """
@@ -116,5 +116,5 @@ def check_types(values: dict[str, Any], kind: type[Any]) -> None:
 
 
 def unfit(name: str, what: str) -> InvalidArgument:
-    """The error about a field."""
+    """Return the error about a field."""
     return InvalidArgument(f"{name}: {what}", argument=name)

@@ -37,10 +37,10 @@ class Finding:
 
 
 def error(where: str, problem: str, advice: str, *, remedy: Remedy | None = None, repaired: bool = False) -> Finding:
-    """A finding that must be seen to."""
+    """Return a finding that must be seen to."""
     return Finding(Severity.ERROR, where, problem, advice, remedy, repaired)
 
 
 def warning(where: str, problem: str, advice: str, *, remedy: Remedy | None = None, repaired: bool = False) -> Finding:
-    """A finding that should be seen to."""
+    """Return a finding that should be seen to."""
     return Finding(Severity.WARNING, where, problem, advice, remedy, repaired)

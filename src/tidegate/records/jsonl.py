@@ -16,17 +16,17 @@ class NotJsonError(ValueError):
 
 
 def to_line(value: object) -> str:
-    """One line of JSON, without its line end."""
+    """Return one line of JSON, without its line end."""
     return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def escaped(text: str) -> str:
-    """A JSON text, as exact as it was, in which nothing stands raw that a reader does not see, swallows or obeys."""
+    """Return the same JSON text with an escape for whatever a reader does not see, swallows or obeys."""
     return unseen.escape_invisible(text, _escape)
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """The one object that a line holds. Raises: NotJsonError, also where a name stands twice."""
+    """Return the one object that a line holds. Raises: NotJsonError, also when a name occurs twice."""
     value = read_value(text)
     if not isinstance(value, dict):
         raise NotJsonError("not a JSON object")
@@ -34,10 +34,10 @@ def read_object(text: str) -> dict[str, Any]:
 
 
 def read_flat(text: str, marks_max: int) -> Any:
-    """Any JSON value of which at most so many bytes stand outside its texts. Raises: NotJsonError.
+    """Return any JSON value with at most `marks_max` bytes outside its strings. Raises: NotJsonError.
 
-    That bounds how deep it is, and how many values it holds, before the first of them is made: of two bytes of JSON an
-    object of fifty would come.
+    That bounds its depth and the number of its values before the first one is made: two bytes of JSON can become an
+    object of fifty.
     """
     bare = text.encode("utf-8", "surrogatepass").replace(b"\\\\", b"").replace(b'\\"', b"")
     if bare.count(b'"') > 2 * marks_max or sum(map(len, bare.split(b'"')[::2])) > marks_max:
@@ -46,7 +46,7 @@ def read_flat(text: str, marks_max: int) -> Any:
 
 
 def read_value(text: str) -> Any:
-    """Any JSON value. Raises: NotJsonError."""
+    """Return any JSON value. Raises: NotJsonError."""
     try:
         return json.loads(text, object_pairs_hook=_distinct)
     except NotJsonError:
@@ -58,7 +58,7 @@ def read_value(text: str) -> Any:
 
 
 def _escape(char: str) -> str:
-    """As JSON writes it: beyond the first 65,536 characters in two halves."""
+    """Return a character as JSON writes it: beyond the first 65,536 in two halves."""
     units = char.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 

@@ -6,20 +6,20 @@ _DIGITS = 12
 
 
 def key_of(session: str, number: int) -> str:
-    """The key of a message; that of number 0 is before all of the session's, and no message has it."""
+    """Return the key of a message; that of number 0 is before all of the session's, and no message has it."""
     return f"{session}/{number:0{_DIGITS}}"
 
 
 def number_of(key: str) -> int:
-    """A message's place in its conversation, from 1."""
+    """Return a message's place in its conversation, from 1."""
     return int(key[-_DIGITS:])
 
 
 def session_of(key: str) -> str:
-    """The id of the session whose message it is."""
+    """Return the id of the session whose message it is."""
     return key[: -_DIGITS - 1]
 
 
 def is_of(key: str, session: str) -> bool:
-    """Whether a message is one of this session's, and not of another whose id begins in the same way (P6)."""
+    """Return whether a message is this session's, not that of another whose id begins in the same way (P6)."""
     return session_of(key) == session

@@ -30,7 +30,7 @@ class Origin(StrEnum):
 
     @property
     def from_outside(self) -> bool:
-        """Whether it may say what neither the owner nor the agent thought of: a prompt has it as data alone."""
+        """Return whether others than the owner and the agent may have written it: a prompt gets it only as data."""
         return self in (Origin.TOOL, Origin.IMPORT)
 
 
@@ -38,7 +38,7 @@ _BY_TRUST = (Origin.OWNER, Origin.AGENT, Origin.IMPORT, Origin.TOOL)
 
 
 def least_trusted(origins: Iterable[Origin]) -> Origin:
-    """Where something came from that is made of all these: from the least trusted of them (P18). Of nothing: agent."""
+    """Return the least trusted of the origins, for something made of all of them (P18); AGENT when there are none."""
     return max(origins, key=_BY_TRUST.index, default=Origin.AGENT)
 
 

@@ -23,12 +23,12 @@ class NotATimeError(ValueError):
 
 
 def write_time(at: datetime) -> str:
-    """A time in ISO 8601, UTC, to the microsecond, as every result shows it: texts order as the times do."""
+    """Return a time as every result shows it: ISO 8601, UTC, to the microsecond. The texts sort as the times do."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def read_time(value: object) -> datetime:
-    """The moment that a value names, in UTC.
+    """Return the time that a value names, in UTC.
 
     Text: ISO 8601, of a day or a time of day; without a zone it is UTC; a leap second is the second after it, and 24:00
     the next day's beginning; digits beyond microseconds are cut. Numbers, also as text: since 1970, in seconds, or in

@@ -37,7 +37,7 @@ class Todo:
 
 
 def check_todos(items: object, limits: Limits) -> tuple[Todo, ...]:
-    """A list as a caller sent it: `{content, state?}` each. Raises: InvalidArgument, LimitExceeded."""
+    """Check a list as a caller sent it, `{content, state?}` each. Raises: InvalidArgument, LimitExceeded."""
     if not isinstance(items, list | tuple):
         raise InvalidArgument("todos: must be a list", argument="todos")
     if len(items) > TODOS_MAX:
@@ -50,12 +50,12 @@ def check_todos(items: object, limits: Limits) -> tuple[Todo, ...]:
 
 
 def write_todos(todos: Iterable[Todo]) -> str:
-    """The list as it is stored."""
+    """Return the list as it is stored."""
     return json.dumps([asdict(todo) for todo in todos], ensure_ascii=False)
 
 
 def read_todos(text: str) -> tuple[Todo, ...]:
-    """The list that was stored. Raises: StorageError when it is none."""
+    """Return the list from its stored text. Raises: StorageError when it cannot be read."""
     try:
         items = [Fields("todos", item) for item in read_flat(text, _MARKS_MAX)]
         return tuple(Todo(item.text("content"), TodoState(item.word("state", tuple(TodoState)))) for item in items)

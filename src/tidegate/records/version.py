@@ -62,7 +62,7 @@ class Relabelled:
 
     @property
     def lowers(self) -> bool:
-        """Whether it makes something known further down: then it cannot be taken back."""
+        """Return whether it makes something known at a lower level: then it cannot be taken back."""
         return not self.copied_from.can_flow_to(self.classification)
 
 

@@ -72,12 +72,12 @@ RankedT = TypeVar("RankedT", bound=Ranked)
 
 
 def idf(frequency: int, statistics: Statistics) -> float:
-    """The weight of a term that stands in so many memories; never below zero."""
+    """Return the weight of a term that occurs in `frequency` memories; never below zero."""
     return math.log1p(max(statistics.documents - frequency + 0.5, 0.5) / (frequency + 0.5))
 
 
 def select_terms(query: Query, frequencies: Mapping[str, int]) -> tuple[str, ...]:
-    """The terms to look up in phase one, rarest first, as many as the bound on postings allows.
+    """Return the terms to look up in phase one, rarest first, as many as the bound on postings allows.
 
     frequencies: in how many visible memories each term stands, counted in each compartment up to FREQUENCY_MAX;
     absent or 0 when in none. Nothing is chosen when no term exists, or all are common.
@@ -115,7 +115,7 @@ class Scorer:
         self._slopes = [_B * statistics.documents / total if total else 0.0 for total in statistics.lengths]
 
     def score(self, match: Match) -> float:
-        """How well a memory answers the query, rounded to 6 decimals; 0 when nothing matches."""
+        """Return how well a memory answers the query, rounded to 6 decimals; 0 when nothing matches."""
         counts, columns = match.counts, zip(COLUMN_WEIGHTS, self._slopes, match.lengths, strict=True)
         key, tags, content = (weight / (1 - _B + slope * length) for weight, slope, length in columns)
         total = 0.0
@@ -131,7 +131,7 @@ class Scorer:
 
 
 def score(query: Query, match: Match, frequencies: Mapping[str, int], statistics: Statistics) -> float:
-    """The score of a single memory; for many, make a `Scorer` once."""
+    """Return the score of a single memory; for many, make a `Scorer` once."""
     return Scorer(query, frequencies, statistics).score(match)
 
 

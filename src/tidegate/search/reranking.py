@@ -40,11 +40,11 @@ class Gain:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """Return the sum."""
         return self.common + self.parts + self.company
 
     def rounded(self) -> tuple[float, float, float]:
-        """Each, to 6 decimals."""
+        """Return each part, to 6 decimals."""
         return round(self.common, 6), round(self.parts, 6), round(self.company, 6)
 
 
@@ -55,7 +55,7 @@ def rerank(
     frequencies: Mapping[str, int],
     statistics: Statistics,
 ) -> list[Gain]:
-    """The gain of each candidate, in their order.
+    """Return the gain of each candidate, in their order.
 
     candidates: score and text (key, tags and content) of the best RERANKED_MAX, best first. probe: the terms that
     were looked up. frequencies, statistics: as for `rank.score`. A gain depends on these arguments alone.
@@ -84,7 +84,7 @@ def _common(
     frequencies: Mapping[str, int],
     statistics: Statistics,
 ) -> list[float]:
-    """The words in each text that are in too many memories to be looked up, by their weight."""
+    """Return the weight of the words in each text that are in too many memories to be looked up."""
     gains = [0.0] * len(texts)
     for word in query.words:
         frequency = max((frequencies.get(term, 0) for term in word.terms), default=0)
@@ -96,7 +96,7 @@ def _common(
 
 
 def _parts(query: Query, texts: Sequence[str], discounts: Sequence[float]) -> list[float]:
-    """The parts of query words in each text, each worth the more the fewer of the candidates have it."""
+    """Return the parts of query words in each text, each worth the more the fewer of the candidates have it."""
     weights: dict[str, float] = {}
     for word in query.words:
         for part in _parts_of(word):
@@ -120,7 +120,7 @@ def _parts_of(word: Word) -> list[str]:
 
 
 def _company(query: Query, texts: Sequence[str], scores: Sequence[float], discounts: Sequence[float]) -> list[float]:
-    """How much each text has, from 0 to about 1, of the words that the leading texts share."""
+    """Return how much each text has, from 0 to about 1, of the words that the leading texts share."""
     asked = {word.text for word in query.words}
     leaders = sorted(range(len(texts)), key=lambda number: -scores[number])[:_LEADERS]
     best, mean = scores[leaders[0]], sum(map(len, texts)) / len(texts)
@@ -145,7 +145,7 @@ def _company(query: Query, texts: Sequence[str], scores: Sequence[float], discou
 
 
 def _words(text: str, asked: set[str]) -> dict[str, None]:
-    """The words of a text that may be company, each once, short ones with the spaces around them."""
+    """Return the words of a text that may be company, each once, short ones with the spaces around them."""
     found: dict[str, None] = {}
     for word in text.split():
         if is_unspaced(word):

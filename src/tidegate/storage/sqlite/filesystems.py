@@ -17,12 +17,12 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def is_coherent(filesystem: str | None) -> bool:
-    """Whether a file system of this name, as the kernel writes it, can hold a store. Unknown ones are believed."""
+    """Return whether a file system of this name, as the kernel writes it, can hold a store. Unknown ones can."""
     return filesystem is None or not _NETWORK.fullmatch(filesystem)
 
 
 def filesystem_of(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The kernel's name for the file system that holds a path, or would; None where the kernel does not say.
+    """Return the kernel's name for the file system that holds a path, or would; None if the kernel does not say.
 
     mounts: the table of mounts, in Linux's format.
     """

@@ -147,7 +147,7 @@ class SqliteProvider(StorageProvider):
             self.control.close()
 
     def _has_compartments(self, agent: str) -> bool:
-        """Whether the agent has files. Raises: StorageError when it had: a loss is not made good by new ones."""
+        """Return whether the agent has files. Raises: StorageError when they were lost: new ones are no substitute."""
         if self._files.has_compartments(agent):
             self._known.add(agent)
             return True
@@ -186,7 +186,7 @@ class SqliteProvider(StorageProvider):
 
 
 def _visible(taint: Level) -> tuple[Level, ...]:
-    """The levels of a view, its own first. Those above are not opened, so nothing can read them (P5)."""
+    """Return the levels of a view, its own first. Levels above are not opened, so nothing can read them (P5)."""
     return tuple(level for level in reversed(Level) if level.can_flow_to(taint))
 
 
@@ -207,7 +207,7 @@ class _Opened:
     checked_at: float
 
     def still_named(self) -> bool:
-        """Whether each file bore its name when last looked at, which is not long ago."""
+        """Return whether each file had its name at the last check, which is not long ago."""
         now = time.monotonic()
         if now - self.checked_at < sqlite_files.CHECK_SECONDS:
             return True
@@ -215,7 +215,7 @@ class _Opened:
         return all(file.holds() for file in self.files)
 
     def own_file_named(self) -> bool:
-        """Whether the file that was just written to, and its log, still bear their names."""
+        """Return whether the file that was just written to, and its log, still have their names."""
         return self.files[0].holds() and (self.log is None or self.log.holds())
 
     def close(self) -> None:
@@ -243,16 +243,16 @@ class _Pool:
         self._closed = False
 
     def require_own_process(self) -> None:
-        """A fork inherits connections and locks that are held by nobody: to go on would damage the store, or hang."""
+        """Raise StorageError after a fork: nobody holds the locks it inherits, so going on would do damage, or hang."""
         if not self.is_own_process():
             raise StorageError("the store was opened before this process was forked; open it again")
 
     def is_own_process(self) -> bool:
-        """Whether this process opened it all, and is not a fork of one that did."""
+        """Return whether this process opened it all, and is not a fork of one that did."""
         return os.getpid() == self._process
 
     def holds(self, place: _Place) -> bool:
-        """Whether an open view of this place waits to be taken."""
+        """Return whether an open view of this place waits to be taken."""
         return bool(self._idle.get(place))
 
     def take(self, place: _Place, lease: _Lease) -> _Opened:
@@ -285,12 +285,12 @@ class _Pool:
             self._free(lease)
 
     def _free(self, lease: _Lease) -> None:
-        """One more may be taken. Under the lock."""
+        """Let one more be taken. Under the lock."""
         self._leases.pop(id(lease), None)
         self._freed.notify()
 
     def _forget_lost(self) -> bool:
-        """Whether there were leases that ended without being given back, as a signal can make them. Under the lock."""
+        """Forget leases that ended without being given back, as after a signal; return whether any did. Locked."""
         lost = [number for number, lease in self._leases.items() if lease() is None]
         for number in lost:
             del self._leases[number]

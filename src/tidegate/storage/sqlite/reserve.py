@@ -29,7 +29,7 @@ class Reserve:
                 os.close(descriptor)
 
     def give(self, amount: int = RESERVE_BYTES) -> bool:
-        """Whether some of it was given up, at most so many bytes."""
+        """Give up some of the reserve, at most so many bytes; return whether any was there."""
         with suppress(OSError):
             descriptor = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:

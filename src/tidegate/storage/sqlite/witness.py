@@ -40,7 +40,7 @@ class SqliteWitness(Witness):
 
 @contextmanager
 def open_witnesses(files: HomeFiles, agent: str) -> Iterator[Sequence[Witness]]:
-    """The chains of an agent that has files. Raises: StorageError, which says nothing of what is above anyone (P5)."""
+    """Open the chains of an agent that has files. Raises: StorageError, which tells nothing about levels above (P5)."""
     opened: list[SqliteConnection] = []
     try:
         try:
