@@ -209,7 +209,7 @@ class World:
                 arguments = {"query": op.query, "max_results": op.max_results}
                 return session.call_tool("memory_search", arguments), None
             case t.Search():
-                hits = memory.find(op.query, max_results=op.max_results)
+                hits = memory.search(op.query, max_results=op.max_results)
                 return results.searched(op.query, hits), asdict(hits)
             case t.Delete(tool=True):
                 return session.call_tool("memory_delete", {"key": op.key}), None

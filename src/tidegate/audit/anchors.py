@@ -10,13 +10,14 @@ from datetime import datetime
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
-from tidegate.records.timestamps import NotATimeError, read_time, write_time
+from tidegate.records.result import Result
+from tidegate.records.timestamps import NotATimeError, read_time
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(Result):
     """The entry that was last in a chain: from then on it must always be there. sequence 0: the chain was empty."""
 
     agent: str
@@ -24,16 +25,6 @@ class Anchor:
     sequence: int
     hash: str
     at: datetime
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the anchor as a file keeps it: one JSON object a line."""
-        return {
-            "agent": self.agent,
-            "level": str(self.level),
-            "sequence": self.sequence,
-            "hash": self.hash,
-            "at": write_time(self.at),
-        }
 
 
 def read_anchors(text: str) -> Iterator[Anchor]:

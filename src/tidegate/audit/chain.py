@@ -12,6 +12,7 @@ from enum import StrEnum
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.record import Draft
+from tidegate.records.result import Result
 
 GENESIS = "0" * 64
 
@@ -75,7 +76,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditEvent:
+class AuditEvent(Result):
     """What happened, before it has a place in a chain.
 
     session: the session's id, or OWNER.
@@ -91,7 +92,7 @@ class AuditEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Result):
     """An event in its chain: `sequence` counts from 1, `hash` covers all else, `previous`, and the chain's place."""
 
     sequence: int

@@ -15,6 +15,7 @@ from tidegate.audit.chain import GENESIS, Action, Entry, Place, commitment_of, i
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.record import Record, RecordKind
+from tidegate.records.result import Result
 
 _SET_KEY = "set `audit.key_file` in config.toml again, to the key that the chain is kept with"
 _GIVE_ANCHOR = "if they are yours, keep what `tidegate audit anchor` prints now, and give it with --anchor FILE"
@@ -28,7 +29,7 @@ PROBLEMS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Result):
     """Something that is not as the chain says. sequence: the first entry concerned. key: of the memory concerned.
 
     advice: what to do, where the cause may be a setting, and no change.
@@ -41,7 +42,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainVerdict:
+class ChainVerdict(Result):
     """What a chain proves.
 
     entries: how many hold, from the first. head: the hash of the last of them.

@@ -98,9 +98,9 @@ def explained(explanation: Explanation) -> Iterator[str]:
     if explanation.common:
         common = ", ".join(" ".join(terms) for terms in explanation.common)
         yield f"too common to look up, sought in the newest memories: {escape(common)}"
-    for hit, parts in zip(explanation.found.hits, explanation.parts, strict=True):
+    for hit, parts in zip(explanation.found, explanation.parts, strict=True):
         yield f"{escape(hit.key)} [{hit.classification}] {parts.score}"
-        yield f"    bm25 {parts.bm25} + common {parts.common} + parts {parts.parts} + company {parts.company}"
+        yield f"    bm25 {parts.bm25} + common {parts.common} + parts {parts.ngrams} + company {parts.feedback}"
 
 
 def deleted(result: Mapping[str, Any]) -> Iterator[str]:

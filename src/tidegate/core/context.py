@@ -10,6 +10,7 @@ from tidegate.core import variants as records
 from tidegate.core.gate import Answer
 from tidegate.records.prompt_block import data_block, json_line
 from tidegate.records.record import Origin, Record, RecordKind, least_trusted
+from tidegate.records.result import Result
 from tidegate.records.timestamps import write_time
 from tidegate.storage.base import View
 
@@ -33,7 +34,7 @@ PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(Result):
     """text: the block, "" when there is nothing. included, left_out: numbers of memories, each key counted once.
 
     left_out: of those that were looked at, up to LEFT_OUT_MAX; the block says where there may be more.

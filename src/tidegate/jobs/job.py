@@ -16,6 +16,7 @@ from tidegate.records.fields import check_types
 from tidegate.records.jsonl import read_flat
 from tidegate.records.message_keys import key_of
 from tidegate.records.record import Origin, Record
+from tidegate.records.result import Result
 from tidegate.records.timestamps import read_time, write_time
 
 JOBS_MAX = 64
@@ -37,7 +38,7 @@ TEXT_CHARS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Result):
     """What a job is to do, and when.
 
     ceiling: how high its sessions may rise. generation: how many jobs led to it, one having made the other.
@@ -54,7 +55,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Job(Result):
     """A job as a session sees it. level: of the session that made it, and at which its runs start."""
 
     name: str
@@ -89,7 +90,7 @@ class DeliveryState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Result):
     """One run, in one compartment, from waiting to done.
 
     group: of what it is a run. number: its place there, from 1. due_at: for which time; a queued one: since when.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.records.fields import Fields
 from tidegate.records.jsonl import NotJsonError, read_flat
 from tidegate.records.limits import Limits
+from tidegate.records.result import Result
 from tidegate.records.validation import check_content, check_names, require
 
 TODOS_MAX = 200
@@ -29,7 +30,7 @@ class TodoState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Todo:
+class Todo(Result):
     """One thing to do."""
 
     content: str
@@ -51,7 +52,7 @@ def check_todos(items: object, limits: Limits) -> tuple[Todo, ...]:
 
 def write_todos(todos: Iterable[Todo]) -> str:
     """Return the list as it is stored."""
-    return json.dumps([asdict(todo) for todo in todos], ensure_ascii=False)
+    return json.dumps([todo.to_dict() for todo in todos], ensure_ascii=False)
 
 
 def read_todos(text: str) -> tuple[Todo, ...]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from tidegate.policy.levels import Level
 from tidegate.records.memory import Status
 from tidegate.records.record import Origin
+from tidegate.records.result import Result
 
 
 class VersionState(StrEnum):
@@ -21,7 +22,7 @@ class VersionState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class Version(Result):
     """One version of a memory at one level.
 
     deleted_at: when it was deleted or expired, also where a later version followed.
@@ -40,7 +41,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Result):
     """A restore that is stored and audited. restored_version: the version whose content lives again."""
 
     key: str
@@ -51,7 +52,7 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
-class Relabelled:
+class Relabelled(Result):
     """A memory that was copied to another level, or would be. copied_from: where the original is, and stays (P3)."""
 
     key: str
@@ -67,7 +68,7 @@ class Relabelled:
 
 
 @dataclass(frozen=True, slots=True)
-class Purged:
+class Purged(Result):
     """What was really removed at one level, or would be.
 
     memories: removed with all their versions. versions: all that were removed.

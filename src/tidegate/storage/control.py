@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from tidegate.policy.levels import Level
 from tidegate.policy.session_state import SessionState
+from tidegate.records.result import Result
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRow:
+class SessionRow(Result):
     """All that the control store knows of a session. No content, no counters, no times."""
 
     id: str

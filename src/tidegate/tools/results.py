@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
+from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved, ScoreParts
 from tidegate.records.timestamps import write_time
 
 
@@ -40,7 +39,7 @@ def found(key: str, memory: Memory | None) -> dict[str, Any]:
 
 def searched(query: str, hits: Hits) -> dict[str, Any]:
     """What a search answers."""
-    return {"query": query, "results": [_hit(hit) for hit in hits.hits], "complete": hits.complete}
+    return {"query": query, "results": [_hit(hit) for hit in hits], "complete": hits.complete}
 
 
 def explained(query: str, explanation: Explanation) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def explained(query: str, explanation: Explanation) -> dict[str, Any]:
         "words": {word: list(terms) for word, terms in explanation.words.items()},
         "looked_up": list(explanation.looked_up),
         "common": [list(terms) for terms in explanation.common],
-        "parts": [asdict(parts) for parts in explanation.parts],
+        "parts": [_parts(parts) for parts in explanation.parts],
     }
     return {**searched(query, explanation.found), "explanation": how}
 
@@ -67,6 +66,16 @@ def deleted(value: Deleted) -> dict[str, Any]:
 
 def _hit(hit: Hit) -> dict[str, Any]:
     return {**_memory(hit), "score": hit.score}
+
+
+def _parts(parts: ScoreParts) -> dict[str, Any]:
+    return {
+        "score": parts.score,
+        "bm25": parts.bm25,
+        "common": parts.common,
+        "parts": parts.ngrams,
+        "company": parts.feedback,
+    }
 
 
 def _memory(memory: Memory) -> dict[str, Any]:

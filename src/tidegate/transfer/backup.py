@@ -20,6 +20,7 @@ from tidegate.policy.levels import Level
 from tidegate.records.jsonl import to_line
 from tidegate.records.limits import Limits
 from tidegate.records.record import Record, RecordKind
+from tidegate.records.result import Result
 from tidegate.search.analysis import analyse
 from tidegate.storage.base import CompartmentReader, OwnerCompartment
 from tidegate.storage.control import SessionRow
@@ -39,7 +40,7 @@ _PACK_LEVEL = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackedUp:
+class BackedUp(Result):
     """What a backup holds, or what was restored from one. versions: of all records, superseded and deleted ones too."""
 
     agent: str

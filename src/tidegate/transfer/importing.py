@@ -20,6 +20,7 @@ from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.limits import Limits
 from tidegate.records.record import Draft, Origin, Record, RecordKind
+from tidegate.records.result import Result
 from tidegate.records.timestamps import NotATimeError, read_time
 from tidegate.records.validation import check_content, check_key, check_tags
 from tidegate.search.analysis import analyse
@@ -32,7 +33,7 @@ _LEFT_OUT = "left out"  # by `exact`: counted, and told of in one line
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Result):
     """A word to the owner about one memory of the source. refused: it was not taken in, because of what it is."""
 
     place: str
@@ -56,7 +57,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class Imported(Result):
     """What an import did, or would do. Each memory of the source counts once.
 
     creates, updates: the keys, in the order of the source, of a dry run; an import that is done names none.

@@ -21,6 +21,7 @@ from tidegate.policy.session_state import SessionState
 from tidegate.records.jsonl import to_line
 from tidegate.records.limits import Limits
 from tidegate.records.record import Record, RecordKind
+from tidegate.records.result import Result
 from tidegate.records.validation import check_level
 from tidegate.storage.base import CompartmentReader
 from tidegate.transfer.backup import BackedUp, Backup
@@ -33,7 +34,7 @@ _BATCH = 32  # records read at once: at the most so many of the longest contents
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(Result):
     """What an export holds: every live variant at or below `level`."""
 
     level: Level

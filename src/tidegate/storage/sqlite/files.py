@@ -194,7 +194,7 @@ class FileIdentity:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Return the identity of the file that has the name now. Raises: StorageError when there is none, or no bytes."""
+        """Return the identity of the file with this name. Raises: StorageError when none has it, or an empty one."""
         try:
             found = path.stat()
         except FileNotFoundError:
