@@ -17,7 +17,7 @@ from tests.test_public_names import exported_classes, public_members
 
 import tidegate
 from tidegate.storage.sqlite.connection import BUSY_TIMEOUT_MS
-from tidegate.storage.sqlite.provider import VIEWS_MAX
+from tidegate.storage.sqlite.pool import VIEWS_MAX
 from tidegate.tools import AGENT_TOOLS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "python.md").read_text(encoding="utf-8")

@@ -21,8 +21,7 @@ from tidegate.policy.levels import Level
 from tidegate.session import Session
 from tidegate.storage.control import SessionRow
 from tidegate.storage.inmemory.control_store import InMemoryControlStore
-from tidegate.storage.inmemory.provider import InMemoryProvider
-from tidegate.storage.inmemory.witness import InMemoryWitness
+from tidegate.storage.inmemory.provider import InMemoryProvider, InMemoryWitness
 
 IDS = "ids, sequence numbers, versions"
 CHOICE = "a level that the model chooses (P2)"

@@ -18,7 +18,7 @@ from tidegate.errors import Refused, StorageError, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.records.memory import Page
 from tidegate.records.record import Record, RecordKind
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 from tidegate.search.ranking import Statistics
 from tidegate.session import Session
 from tidegate.storage.base import CompartmentReader
@@ -344,7 +344,7 @@ def plain(value: object) -> object:
         case Level():
             return value.name
         case datetime():
-            return write_time(value)
+            return write_timestamp(value)
         case Mapping():
             return {name: plain(item) for name, item in value.items()}
         case list():

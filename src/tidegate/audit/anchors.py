@@ -11,7 +11,7 @@ from datetime import datetime
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.result import Result
-from tidegate.records.timestamps import NotATimeError, read_time
+from tidegate.records.times import NotATimeError, read_timestamp
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -38,7 +38,7 @@ def _anchor(line: str, number: int) -> Anchor:
     try:
         found = json.loads(line)
         level, sequence, digest = read_label(found["level"]), found["sequence"], found["hash"]
-        at = read_time(found["at"])
+        at = read_timestamp(found["at"])
     except (ValueError, KeyError, TypeError, RecursionError, NotATimeError):
         raise _not_an_anchor(number) from None
     counts = isinstance(sequence, int) and not isinstance(sequence, bool) and sequence >= 0

@@ -14,8 +14,7 @@ from tidegate.cli.output import emit, escape, escape_lines, to_json
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.jobs.schedule import read_zone
 from tidegate.policy.levels import Level
-from tidegate.records.durations import read_age
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import read_duration, write_timestamp
 
 if TYPE_CHECKING:
     from tidegate.jobs.job import Job, Run
@@ -57,7 +56,7 @@ def add(
     time_limit: str | None,
 ) -> None:
     """Schedule a job at --level (default PUBLIC) or in --session; one of this name there is replaced."""
-    seconds = None if time_limit is None else int(read_age(time_limit, "time_limit").total_seconds()) or 1
+    seconds = None if time_limit is None else int(read_duration(time_limit, "time_limit").total_seconds()) or 1
     text = standard_input("prompt") if prompt == "-" else prompt
     with open_session() as session:
         job = session.jobs.create(
@@ -222,12 +221,12 @@ def _run(run: Run, level: Level) -> dict[str, Any]:
     return {
         "number": run.number,
         "classification": str(level),
-        "due_at": write_time(run.due_at),
+        "due_at": write_timestamp(run.due_at),
         "state": str(run.state),
         "attempt": run.attempt,
         "missed": run.missed,
-        "started_at": run.started_at and write_time(run.started_at),
-        "ended_at": run.ended_at and write_time(run.ended_at),
+        "started_at": run.started_at and write_timestamp(run.started_at),
+        "ended_at": run.ended_at and write_timestamp(run.ended_at),
         "reason": run.reason,
         "text": run.text,
         "channel": run.channel,

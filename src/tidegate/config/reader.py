@@ -19,8 +19,8 @@ from tidegate.files import read_small
 from tidegate.jobs import schedule
 from tidegate.policy.levels import Level, read_label
 from tidegate.records import expiry
-from tidegate.records.durations import AGE_FORM
 from tidegate.records.limits import Limits
+from tidegate.records.times import DURATION_FORM
 
 CONFIG_NAME = "config.toml"
 _FILE_BYTES_MAX = 64 * 1024
@@ -108,13 +108,13 @@ _QUIET = _SettingKind(
     "two different times of day, such as 22:00-07:00", _is_read_by(lambda text: schedule.read_quiet(text, None))
 )
 _TAG_RULES = _SettingKind(
-    f"a table of tags, each with an age: {AGE_FORM}",
+    f"a table of tags, each with an age: {DURATION_FORM}",
     _is_rules(expiry.read_tags),
     _parse_table,
     _bad_rules(expiry.read_tags),
 )
 _LEVEL_RULES = _SettingKind(
-    f"a table of levels, each with an age: {AGE_FORM}",
+    f"a table of levels, each with an age: {DURATION_FORM}",
     _is_rules(expiry.read_levels),
     _parse_table,
     _bad_rules(expiry.read_levels),

@@ -11,7 +11,7 @@ from tidegate.core.gate import Answer
 from tidegate.records.prompt_block import data_block, json_line
 from tidegate.records.record import Origin, Record, RecordKind, least_trusted
 from tidegate.records.result import Result
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 from tidegate.storage.base import View
 
 CONTEXT_TAGS = ("rule", "preference", "persona", "project")
@@ -94,6 +94,6 @@ def _line(record: Record) -> str:
         "tags": record.tags,
         "level": record.level.name,
         "origin": record.origin,
-        "updated_at": write_time(record.updated_at),
+        "updated_at": write_timestamp(record.updated_at),
     }
     return json_line(fields)

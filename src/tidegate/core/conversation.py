@@ -10,8 +10,7 @@ from tidegate.core import variants as records
 from tidegate.core.gate import Act, Answer, Gate, SessionHandle
 from tidegate.core.variants import NewRecord
 from tidegate.policy.levels import Level
-from tidegate.records.message_keys import is_of, key_of, number_of
-from tidegate.records.record import Origin, Record, RecordKind, least_trusted
+from tidegate.records.record import Origin, Record, RecordKind, is_of, key_of, least_trusted, number_of
 from tidegate.records.result import Result
 from tidegate.storage.base import View, WritableView
 

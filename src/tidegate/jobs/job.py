@@ -14,10 +14,9 @@ from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.fields import check_types
 from tidegate.records.jsonl import read_flat
-from tidegate.records.message_keys import key_of
-from tidegate.records.record import Origin, Record
+from tidegate.records.record import Origin, Record, key_of
 from tidegate.records.result import Result
-from tidegate.records.timestamps import read_time, write_time
+from tidegate.records.times import read_timestamp, write_timestamp
 
 JOBS_MAX = 64
 """Jobs of one agent at one level."""
@@ -134,7 +133,7 @@ class Run(Result):
         """What its record can be found and known by, without its text."""
         state = (OPEN,) if self.open else (UNDELIVERED,) if self.handing is DeliveryState.PENDING else ()
         spent = not self.queued and self.state not in (RunState.WAITING, RunState.MISSED)
-        had = (f"{_HAD}{write_time(self.due_at)}",) if spent else ()
+        had = (f"{_HAD}{write_timestamp(self.due_at)}",) if spent else ()
         named = () if self.event_id is None else (event_tag(self.event_id),)
         return tuple(sorted((*state, *had, *named)))
 
@@ -148,7 +147,7 @@ _HAD, _EVENT, _KNOWN = "had:", "event:", "known/"
 
 def had(tags: Iterable[str]) -> Iterator[datetime]:
     """The due time that had its run, by the tags of the run's record."""
-    return (read_time(tag.removeprefix(_HAD)) for tag in tags if tag.startswith(_HAD))
+    return (read_timestamp(tag.removeprefix(_HAD)) for tag in tags if tag.startswith(_HAD))
 
 
 def event_tag(event_id: str) -> str:
@@ -234,7 +233,7 @@ def read_plan(text: str) -> Plan:
 def write_run(run: Run) -> str:
     """A run as it is stored."""
     named = {name: value for name, value in asdict(run).items() if value not in (None, "", 0, False)}
-    shown = {name: write_time(value) if isinstance(value, datetime) else value for name, value in named.items()}
+    shown = {name: write_timestamp(value) if isinstance(value, datetime) else value for name, value in named.items()}
     return json.dumps(shown, ensure_ascii=False)
 
 
@@ -242,7 +241,9 @@ def read_run(record: Record) -> Run:
     """The run that was stored. Raises: StorageError."""
     stored = _loaded(record.content, Run)
     try:
-        times = {name: read_time(stored[name]) for name in stored if name.endswith("_at") and stored[name] is not None}
+        times = {
+            name: read_timestamp(stored[name]) for name in stored if name.endswith("_at") and stored[name] is not None
+        }
         run: Run = _made(Run, {**stored, **times})
         return replace(run, state=RunState(run.state), handing=DeliveryState(run.handing))
     except ValueError:

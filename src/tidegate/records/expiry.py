@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
-from tidegate.records.durations import read_age
 from tidegate.records.record import Record, RecordKind
+from tidegate.records.times import read_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def _level(name: str) -> Level:
 
 
 def _ttl(age: object, argument: str) -> timedelta:
-    ttl = read_age(age, argument)
+    ttl = read_duration(age, argument)
     if not ttl:
         raise InvalidArgument(f"{argument}: must be longer than 0", argument=argument)
     return ttl

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
-from tidegate.records.timestamps import NotATimeError, read_time, write_time
+from tidegate.records.times import NotATimeError, read_timestamp, write_timestamp
 
 _STORED = {"int": int, "bool": bool}  # what stands in JSON for a field of that type; for any other, text
 
@@ -73,10 +73,10 @@ class Fields:
         """Return a time as this program writes it. Raises: InvalidArgument."""
         value = self.text(name)
         try:
-            moment = read_time(value)
+            moment = read_timestamp(value)
         except NotATimeError as error:
             raise unfit(name, str(error)) from None
-        if write_time(moment) != value:
+        if write_timestamp(moment) != value:
             raise unfit(name, "is not a time as it is written here")
         return moment
 

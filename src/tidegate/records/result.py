@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def _to_json(value: object) -> Any:
         case Enum():
             return str(value)
         case datetime():
-            return write_time(value)
+            return write_timestamp(value)
         case Mapping():
             return {str(name): _to_json(each) for name, each in value.items()}
         case Collection() if not isinstance(value, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved, ScoreParts
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 
 
 def saved(value: Saved) -> dict[str, Any]:
@@ -31,8 +31,8 @@ def found(key: str, memory: Memory | None) -> dict[str, Any]:
         "tags": list(memory.tags),
         "version": memory.version,
         "origin": str(memory.origin),
-        "created_at": write_time(memory.created_at),
-        "updated_at": write_time(memory.updated_at),
+        "created_at": write_timestamp(memory.created_at),
+        "updated_at": write_timestamp(memory.updated_at),
     }
     return result if memory.newer_below is None else {**result, "newer_below": str(memory.newer_below)}
 
@@ -85,6 +85,6 @@ def _memory(memory: Memory) -> dict[str, Any]:
         "classification": str(memory.classification),
         "tags": list(memory.tags),
         "origin": str(memory.origin),
-        "updated_at": write_time(memory.updated_at),
+        "updated_at": write_timestamp(memory.updated_at),
     }
     return {**result, "truncated": True} if memory.truncated else result

@@ -10,7 +10,7 @@ from tidegate.files import TextLine
 from tidegate.policy.levels import Level
 from tidegate.records.jsonl import NotJsonError, read_object
 from tidegate.records.record import Record
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, label_of
 
 FORMAT = "tidegate-export"
@@ -26,7 +26,7 @@ def heading(agent: str, level: Level, memories: int, at: datetime) -> dict[str, 
         "agent": agent,
         "level": level.name,
         "memories": memories,
-        "exported_at": write_time(at),
+        "exported_at": write_timestamp(at),
     }
 
 
@@ -39,8 +39,8 @@ def exported(record: Record) -> dict[str, Any]:
         "classification": record.level.name,
         "origin": record.origin,
         "version": record.version,
-        "created_at": write_time(record.created_at),
-        "updated_at": write_time(record.updated_at),
+        "created_at": write_timestamp(record.created_at),
+        "updated_at": write_timestamp(record.updated_at),
     }
 
 

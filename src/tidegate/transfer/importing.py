@@ -21,7 +21,7 @@ from tidegate.policy.levels import Level, read_label
 from tidegate.records.limits import Limits
 from tidegate.records.record import Draft, Origin, Record, RecordKind
 from tidegate.records.result import Result
-from tidegate.records.timestamps import NotATimeError, read_time
+from tidegate.records.times import NotATimeError, read_timestamp
 from tidegate.records.validation import check_content, check_key, check_tags
 from tidegate.search.analysis import analyse
 from tidegate.storage.base import Compartment, CompartmentReader
@@ -292,7 +292,7 @@ def _require_level(label: Level, level: Level) -> None:
 
 def _time(name: str, value: object) -> datetime | None:
     try:
-        return None if value is None else read_time(value)
+        return None if value is None else read_timestamp(value)
     except NotATimeError as error:
         raise InvalidArgument(f"{name}: {error}", argument=name) from None
 

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from tidegate.config.channels import ChannelSettings
 from tidegate.policy.levels import Level
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 
 ATTEMPTS_MAX = 12
 """With back-off, a little more than a day."""
@@ -61,7 +61,7 @@ def send(channel: ChannelSettings, message: Notification, environ: Mapping[str, 
 
 def _fields(message: Notification) -> dict[str, str]:
     return {
-        "at": write_time(message.at),
+        "at": write_timestamp(message.at),
         "agent": message.agent,
         "job": message.subject,
         "level": str(message.level),

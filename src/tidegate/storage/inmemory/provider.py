@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from tidegate.audit.chain import AuditEvent, Entry, Pen, Place
+from tidegate.audit.chain import STANDINGS, Action, AuditEvent, Entry, Pen, Place
 from tidegate.policy.levels import Level
 from tidegate.records.record import Draft, Record, RecordKind
-from tidegate.search import ranking as rank
+from tidegate.search import ranking
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns
 from tidegate.search.ranking import Match, Statistics
 from tidegate.search.spelling import is_word
 from tidegate.storage.base import (
     Candidate,
+    CompartmentReader,
     OwnerCompartment,
     StorageProvider,
     VersionId,
@@ -29,7 +30,6 @@ from tidegate.storage.base import (
 )
 from tidegate.storage.inmemory.control_store import InMemoryControlStore
 from tidegate.storage.inmemory.tables import Transactional
-from tidegate.storage.inmemory.witness import InMemoryWitness
 
 
 class InMemoryCompartment(Transactional, OwnerCompartment):
@@ -69,7 +69,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
 
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
         held = [columns.terms for columns in self._columns.values()]
-        return {term: min(sum(term in words for words in held), rank.FREQUENCY_MAX) for term in terms}
+        return {term: min(sum(term in words for words in held), ranking.FREQUENCY_MAX) for term in terms}
 
     def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
         held = {term for columns in self._columns.values() for term in columns.terms}
@@ -80,7 +80,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         found: list[tuple[float, Candidate]] = []
         for key, columns in self._columns.items():
             counts = _counts(columns, set(terms))
-            weight = sum(rank.idf(frequencies[term], statistics) for term in counts)
+            weight = sum(ranking.idf(frequencies[term], statistics) for term in counts)
             if counts:
                 match = Match(counts, columns.lengths)
                 found.append((weight, Candidate(key, self._records[RecordKind.MEMORY, key].updated_at, match)))
@@ -201,6 +201,24 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
             return True
         followers = (r for r in self.versions(version.kind, version.key) if r.version > version.version)
         return any(follower.updated_at <= before for follower in followers)
+
+
+class InMemoryWitness(Witness):
+    """The chain of one compartment, searched entry by entry: the executable specification of a witness."""
+
+    def __init__(self, compartment: CompartmentReader) -> None:
+        self.level = compartment.level
+        self._entries = compartment.entries
+
+    def standings(self, session: str) -> Set[Action]:
+        return STANDINGS & {entry.event.action for entry in self._entries() if entry.event.session == session}
+
+    def opened(self) -> Iterator[tuple[str, int]]:
+        opened = [entry for entry in self._entries() if entry.event.action is Action.OPEN]
+        return ((entry.event.session, entry.sequence) for entry in reversed(opened))
+
+    def heard(self, session: str, *, after: int) -> bool:
+        return any(entry.event.session == session for entry in self._entries(after=after))
 
 
 class InMemoryProvider(StorageProvider):

@@ -24,8 +24,8 @@ from tidegate.storage.sqlite.connection import (
     open_file,
     wal_of,
 )
+from tidegate.storage.sqlite.disk import OPENING_BYTES, Reserve
 from tidegate.storage.sqlite.migration import migrate, migrate_control
-from tidegate.storage.sqlite.reserve import OPENING_BYTES, Reserve
 from tidegate.storage.sqlite.schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
 
 _T = TypeVar("_T")

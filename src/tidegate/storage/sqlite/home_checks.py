@@ -19,8 +19,8 @@ from tidegate.records.validation import check_agent
 from tidegate.storage.base import fresh_id
 from tidegate.storage.sqlite.connection import beside_of
 from tidegate.storage.sqlite.control_store import SqliteControlStore
+from tidegate.storage.sqlite.disk import filesystem_of, is_coherent
 from tidegate.storage.sqlite.files import FILE_MODE, FOLDER_MODE, MAKING, HomeFiles, exists
-from tidegate.storage.sqlite.filesystems import filesystem_of, is_coherent
 from tidegate.storage.sqlite.places import Places
 
 FREE_BYTES_MIN = 100 * 1024 * 1024
