@@ -10,14 +10,14 @@ from datetime import datetime
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
-from tidegate.records.result import Result
+from tidegate.records.json_object import JsonObject
 from tidegate.records.times import NotATimeError, read_timestamp
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor(Result):
+class Anchor(JsonObject):
     """The entry that was last in a chain: from then on it must always be there. sequence 0: the chain was empty."""
 
     agent: str

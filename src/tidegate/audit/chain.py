@@ -11,8 +11,8 @@ from enum import StrEnum
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.record import Draft
-from tidegate.records.result import Result
 
 GENESIS = "0" * 64
 
@@ -76,7 +76,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditEvent(Result):
+class AuditEvent(JsonObject):
     """What happened, before it has a place in a chain.
 
     session: the session's id, or OWNER.
@@ -92,7 +92,7 @@ class AuditEvent(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Result):
+class Entry(JsonObject):
     """An event in its chain: `sequence` counts from 1, `hash` covers all else, `previous`, and the chain's place."""
 
     sequence: int

@@ -14,8 +14,8 @@ from tidegate.audit.anchors import Anchor
 from tidegate.audit.chain import GENESIS, Action, Entry, Place, commitment_of, is_made_with
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.record import Record, RecordKind
-from tidegate.records.result import Result
 
 _SET_KEY = "set `audit.key_file` in config.toml again, to the key that the chain is kept with"
 _GIVE_ANCHOR = "if they are yours, keep what `tidegate audit anchor` prints now, and give it with --anchor FILE"
@@ -29,7 +29,7 @@ PROBLEMS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(Result):
+class Problem(JsonObject):
     """Something that is not as the chain says. sequence: the first entry concerned. key: of the memory concerned.
 
     advice: what to do, where the cause may be a setting, and no change.
@@ -42,7 +42,7 @@ class Problem(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class ChainVerdict(Result):
+class ChainVerdict(JsonObject):
     """What a chain proves.
 
     entries: how many hold, from the first. head: the hash of the last of them.

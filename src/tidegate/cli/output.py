@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tidegate.records import invisible_text as unseen
-from tidegate.records.jsonl import escaped
+from tidegate.records.invisible_text import escape_invisible, escape_line
+from tidegate.records.jsonl import json_line
 
 if TYPE_CHECKING:
     from tidegate.errors import TidegateError
     from tidegate.records.memory import Explanation
 
 _ESCAPED = "backslashreplace"
+# The names by which commands know them.
+escape = escape_line
+to_json = json_line
+
 _PLAIN = re.compile(r"[\w.:/+-]+")
-
-
-def escape(text: str) -> str:
-    """The text on one line: whatever a terminal would obey, or not show, stands as an escape."""
-    return unseen.escape_invisible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def escape_lines(text: str, *, indent: str) -> str:
     """The text with its line ends and tabs, each line escaped and indented, so that none can pass for ours."""
-    return indent + unseen.escape_invisible(text.replace("\r\n", "\n")).replace("\n", f"\n{indent}")
-
-
-def to_json(value: object) -> str:
-    """One line of JSON: exact when parsed, and without a raw control character on the terminal."""
-    return escaped(json.dumps(value, ensure_ascii=False))
+    return indent + escape_invisible(text.replace("\r\n", "\n")).replace("\n", f"\n{indent}")
 
 
 def emit(text: str) -> None:
     """A line of results, on standard output: one line, whatever was stored in it, and nothing that a terminal obeys."""
-    sys.stdout.write(unseen.escape_invisible(text.replace("\n", "\\n")) + "\n")
+    sys.stdout.write(escape_invisible(text.replace("\n", "\\n")) + "\n")
 
 
 REMAINS = (

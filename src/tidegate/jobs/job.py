@@ -13,9 +13,9 @@ from typing import Any
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.fields import check_types
+from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonl import read_flat
 from tidegate.records.record import Origin, Record, key_of
-from tidegate.records.result import Result
 from tidegate.records.times import read_timestamp, write_timestamp
 
 JOBS_MAX = 64
@@ -37,7 +37,7 @@ TEXT_CHARS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan(Result):
+class Plan(JsonObject):
     """What a job is to do, and when.
 
     ceiling: how high its sessions may rise. generation: how many jobs led to it, one having made the other.
@@ -54,7 +54,7 @@ class Plan(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Job(Result):
+class Job(JsonObject):
     """A job as a session sees it. level: of the session that made it, and at which its runs start."""
 
     name: str
@@ -89,7 +89,7 @@ class DeliveryState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run(Result):
+class Run(JsonObject):
     """One run, in one compartment, from waiting to done.
 
     group: of what it is a run. number: its place there, from 1. due_at: for which time; a queued one: since when.

@@ -13,8 +13,8 @@ from itertools import islice
 from tidegate.audit.chain import Action, Entry, commitment_of
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.record import RecordKind
-from tidegate.records.result import Result
 from tidegate.storage.base import OwnerCompartment
 
 _BATCH = 500
@@ -42,7 +42,7 @@ class AuditFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditLine(Result):
+class AuditLine(JsonObject):
     """One entry at one level. kind, key: of what it is about, as long as that version is kept; only for the owner."""
 
     level: Level

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tidegate.records import invisible_text as unseen
+from tidegate.records.invisible_text import escape_json
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """One line of a file that is read: the longest content, each byte of it escaped, and room to spare."""
@@ -16,13 +16,13 @@ class NotJsonError(ValueError):
 
 
 def to_line(value: object) -> str:
-    """Return one line of JSON, without its line end."""
-    return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    """Return one line of JSON for a file: as `json_line`, without spaces between values."""
+    return escape_json(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def escaped(text: str) -> str:
-    """Return the same JSON text with an escape for whatever a reader does not see, swallows or obeys."""
-    return unseen.escape_invisible(text, _escape)
+def json_line(value: object) -> str:
+    """Return one line of JSON: exact when parsed, with nothing in it that ends a line, reorders it or is invisible."""
+    return escape_json(json.dumps(value, ensure_ascii=False))
 
 
 def read_object(text: str) -> dict[str, Any]:
@@ -55,12 +55,6 @@ def read_value(text: str) -> Any:
         raise NotJsonError(f"not JSON (line {error.lineno}, column {error.colno})") from None
     except (ValueError, RecursionError):  # a number of thousands of digits; nesting without end
         raise NotJsonError("not JSON that can be read") from None
-
-
-def _escape(char: str) -> str:
-    """Return a character as JSON writes it: beyond the first 65,536 in two halves."""
-    units = char.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from enum import StrEnum
 from typing import overload
 
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.record import Origin
-from tidegate.records.result import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory(Result):
+class Memory(JsonObject):
     """One memory, as its session sees it.
 
     content: whole from get; in list and search cut to 500 code points at a grapheme boundary, then `truncated` is true.
@@ -41,7 +41,7 @@ class Hit(Memory):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hits(Result, Sequence[Hit]):
+class Hits(JsonObject, Sequence[Hit]):
     """The hits of a search, best first; equal to a list of the same hits.
 
     complete: false when the work budget or the answer's size ended the search early.
@@ -70,7 +70,7 @@ class Hits(Result, Sequence[Hit]):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreParts(Result):
+class ScoreParts(JsonObject):
     """A hit's score, and what it is the sum of: BM25 of the words looked up, and what its text adds.
 
     common: words too common to look up. ngrams: parts of words. feedback: words that the best hits share.
@@ -84,7 +84,7 @@ class ScoreParts(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation(Result):
+class Explanation(JsonObject):
     """How a search went.
 
     words: each word of the query with the terms that stand for it, corrected where no memory holds it.
@@ -100,7 +100,7 @@ class Explanation(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Result):
+class Page(JsonObject):
     """Some memories in key order, and where to go on; None at the end."""
 
     memories: tuple[Memory, ...]
@@ -116,7 +116,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Saved(Result):
+class Saved(JsonObject):
     """A save that is stored and audited."""
 
     key: str
@@ -126,7 +126,7 @@ class Saved(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted(Result):
+class Deleted(JsonObject):
     """A delete that is stored and audited. still_visible: the level of the lower variant that shows again."""
 
     key: str

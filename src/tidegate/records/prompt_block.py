@@ -1,16 +1,8 @@
-"""What came from elsewhere, as lines for a prompt: data between two marks that nothing in it can forge (P18)."""
+"""Prompt blocks: text from elsewhere as data for a prompt, between two marks that nothing in it can forge (P18)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-
-from tidegate.records.jsonl import escaped
-
-
-def json_line(value: object) -> str:
-    """Return one line of JSON: exact when parsed, with nothing in it that ends a line, reorders it or is invisible."""
-    return escaped(json.dumps(value, ensure_ascii=False))
 
 
 def data_block(what: str, mark: str, lines: Iterable[str], nonce: str) -> str:

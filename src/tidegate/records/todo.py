@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.records.fields import Fields
+from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonl import NotJsonError, read_flat
 from tidegate.records.limits import Limits
-from tidegate.records.result import Result
 from tidegate.records.validation import check_content, check_names, require
 
 TODOS_MAX = 200
@@ -30,7 +30,7 @@ class TodoState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Todo(Result):
+class Todo(JsonObject):
     """One thing to do."""
 
     content: str

@@ -7,9 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.memory import Status
 from tidegate.records.record import Origin
-from tidegate.records.result import Result
 
 
 class VersionState(StrEnum):
@@ -22,7 +22,7 @@ class VersionState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version(Result):
+class Version(JsonObject):
     """One version of a memory at one level.
 
     deleted_at: when it was deleted or expired, also where a later version followed.
@@ -41,7 +41,7 @@ class Version(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Restored(Result):
+class Restored(JsonObject):
     """A restore that is stored and audited. restored_version: the version whose content lives again."""
 
     key: str
@@ -52,7 +52,7 @@ class Restored(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Relabelled(Result):
+class Relabelled(JsonObject):
     """A memory that was copied to another level, or would be. copied_from: where the original is, and stays (P3)."""
 
     key: str
@@ -68,7 +68,7 @@ class Relabelled(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Purged(Result):
+class Purged(JsonObject):
     """What was really removed at one level, or would be.
 
     memories: removed with all their versions. versions: all that were removed.

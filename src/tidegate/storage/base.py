@@ -162,8 +162,8 @@ class OwnerCompartment(Compartment):
         """
 
     @abstractmethod
-    def remove(self, version: VersionId) -> Record | None:
-        """Really remove a dead version, and return it; None when there is no such dead version."""
+    def purge_version(self, version: VersionId) -> Record | None:
+        """Remove a deleted or superseded version for good, and return it; None when there is no such version."""
 
     @abstractmethod
     def import_entry(self, entry: Entry) -> None:

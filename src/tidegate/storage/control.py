@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from tidegate.policy.levels import Level
 from tidegate.policy.session_state import SessionState
-from tidegate.records.result import Result
+from tidegate.records.json_object import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRow(Result):
+class SessionRow(JsonObject):
     """All that the control store knows of a session. No content, no counters, no times."""
 
     id: str

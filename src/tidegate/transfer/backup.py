@@ -17,10 +17,10 @@ from tidegate.core.witness import spare_name
 from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonl import to_line
 from tidegate.records.limits import Limits
 from tidegate.records.record import Record, RecordKind
-from tidegate.records.result import Result
 from tidegate.search.analysis import analyse
 from tidegate.storage.base import CompartmentReader, OwnerCompartment
 from tidegate.storage.control import SessionRow
@@ -40,7 +40,7 @@ _PACK_LEVEL = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackedUp(Result):
+class BackedUp(JsonObject):
     """What a backup holds, or what was restored from one. versions: of all records, superseded and deleted ones too."""
 
     agent: str

@@ -18,9 +18,9 @@ from tidegate.core.variants import event_of
 from tidegate.errors import InvalidArgument, Refused, TidegateError
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level, read_label
+from tidegate.records.json_object import JsonObject
 from tidegate.records.limits import Limits
 from tidegate.records.record import Draft, Origin, Record, RecordKind
-from tidegate.records.result import Result
 from tidegate.records.times import NotATimeError, read_timestamp
 from tidegate.records.validation import check_content, check_key, check_tags
 from tidegate.search.analysis import analyse
@@ -33,7 +33,7 @@ _LEFT_OUT = "left out"  # by `exact`: counted, and told of in one line
 
 
 @dataclass(frozen=True, slots=True)
-class Notice(Result):
+class Notice(JsonObject):
     """A word to the owner about one memory of the source. refused: it was not taken in, because of what it is."""
 
     place: str
@@ -57,7 +57,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported(Result):
+class Imported(JsonObject):
     """What an import did, or would do. Each memory of the source counts once.
 
     creates, updates: the keys, in the order of the source, of a dry run; an import that is done names none.

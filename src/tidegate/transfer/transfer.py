@@ -18,10 +18,10 @@ from tidegate.policy.events import PostToolResponse
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.session_state import SessionState
+from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonl import to_line
 from tidegate.records.limits import Limits
 from tidegate.records.record import Record, RecordKind
-from tidegate.records.result import Result
 from tidegate.records.validation import check_level
 from tidegate.storage.base import CompartmentReader
 from tidegate.transfer.backup import BackedUp, Backup
@@ -34,7 +34,7 @@ _BATCH = 32  # records read at once: at the most so many of the longest contents
 
 
 @dataclass(frozen=True, slots=True)
-class Exported(Result):
+class Exported(JsonObject):
     """What an export holds: every live variant at or below `level`."""
 
     level: Level

@@ -140,7 +140,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         found = (record for record, _ in self.every_version() if self._died(record, before))
         return [VersionId(record.kind, record.key, record.version) for record in found]
 
-    def remove(self, version: VersionId) -> Record | None:
+    def purge_version(self, version: VersionId) -> Record | None:
         name = (version.kind, version.key, version.version)
         found = self._versions.get(name)
         if found is not None:

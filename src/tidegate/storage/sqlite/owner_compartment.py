@@ -83,7 +83,7 @@ class SqliteOwnerCompartment(SqliteCompartment, OwnerCompartment):
         rows = self._db.execute(_DEAD, (self.level.name, stamp(before)))
         return [VersionId(RecordKind(kind), key, version) for kind, key, version in rows]
 
-    def remove(self, version: VersionId) -> Record | None:
+    def purge_version(self, version: VersionId) -> Record | None:
         name = (version.kind, version.key, version.version, self.level.name)
         for statement in _REMOVE:
             removed = self._db.execute(statement, name).fetchall()

@@ -1,4 +1,4 @@
-"""Results: the values that public calls answer, each with a form for JSON."""
+"""The values that public calls answer, as JSON objects."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tidegate.records.times import write_timestamp
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """A value whose fields can be written as JSON."""
+class JsonObject:
+    """A value that can be written as a JSON object."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, as JSON has them: levels and other choices as text, times in ISO 8601, UTC."""
@@ -22,7 +22,7 @@ class Result:
 
 def _to_json(value: object) -> Any:
     match value:
-        case Result():
+        case JsonObject():
             return value.to_dict()
         case Enum():
             return str(value)
