@@ -187,7 +187,7 @@ def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Ite
             os.fsync(descriptor)
             check(new)
             os.replace(new, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError:
         raise StorageError("file: cannot be written; what was there before is as it was") from None
     finally:
@@ -212,7 +212,8 @@ def _remove_unlocked(path: Path) -> None:
         os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Synchronise a folder, so that its entries survive power loss."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -234,7 +234,7 @@ def a_save_is_copied_to_the_levels_below(patch: Patch) -> None:
 
 @leak("own level only (P2)")
 def a_delete_hides_the_variants_below_too(patch: Patch) -> None:
-    @replaced(patch, InMemoryCompartment, "bury")
+    @replaced(patch, InMemoryCompartment, "soft_delete")
     def soft_delete(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, at: datetime) -> Any:
         for each in (self, *below(self)):
             if each.live(kind, [key]):
@@ -243,7 +243,7 @@ def a_delete_hides_the_variants_below_too(patch: Patch) -> None:
 
 @leak("own level only (P2)", by_model=True)
 def a_delete_hides_the_variants_above_too(patch: Patch) -> None:
-    @replaced(patch, InMemoryCompartment, "bury")
+    @replaced(patch, InMemoryCompartment, "soft_delete")
     def soft_delete(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, at: datetime) -> Any:
         for each in (self, *above(self)):
             if each.live(kind, [key]):
@@ -252,7 +252,7 @@ def a_delete_hides_the_variants_above_too(patch: Patch) -> None:
 
 @leak("own level only (P2)")
 def the_index_of_the_level_below_loses_what_is_deleted_above(patch: Patch) -> None:
-    @replaced(patch, InMemoryCompartment, "bury")
+    @replaced(patch, InMemoryCompartment, "soft_delete")
     def soft_delete(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, at: datetime) -> Any:
         real(self, kind, key, at)
         for each in below(self):
@@ -261,7 +261,7 @@ def the_index_of_the_level_below_loses_what_is_deleted_above(patch: Patch) -> No
 
 @leak(DELETED, by_model=True)
 def the_index_keeps_what_is_deleted(patch: Patch) -> None:
-    @replaced(patch, InMemoryCompartment, "bury")
+    @replaced(patch, InMemoryCompartment, "soft_delete")
     def soft_delete(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, at: datetime) -> Any:
         columns = self._columns.get(key)
         real(self, kind, key, at)

@@ -25,7 +25,7 @@ _PLACED = "3."
 """How nonces begin whose commitments cover all that, and the place."""
 
 OWNER = ""
-"""Stands in an event where a session would: for an act of the owner, or of the upkeep, outside any."""
+"""The session of an event outside any session: an act of the owner, or of maintenance."""
 
 
 class Action(StrEnum):
@@ -47,15 +47,15 @@ class Action(StrEnum):
     EXPIRE = "expire"
     PURGE = "purge"  # one version really removed: of its text, the commitment is what remains
     REINDEX = "reindex"
-    UNKNOWN = "unknown"  # stands for a stored word that is none of these; never written
+    UNKNOWN = "unknown"  # a stored word that is none of these; never written
 
     @classmethod
     def _missing_(cls, value: object) -> Action:
         return cls.UNKNOWN  # whoever changed the word has broken the chain there, and `verify` must be able to say so
 
 
-STANDINGS = frozenset({Action.OPEN, Action.RAISE, Action.CALL, Action.RESET})
-"""What says where a session stood: the first three, that it stood at the chain's level; the last, that it ended."""
+STATE_ACTIONS = frozenset({Action.OPEN, Action.RAISE, Action.CALL, Action.RESET})
+"""The actions that tell a session's state: the first three, that it was at the chain's level; the last, its end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,8 @@ class ChainVerdict(JsonObject):
 
     entries: how many hold, from the first. head: the hash of the last of them.
     keyed_from: the first entry that is keyed; None when none is.
-    anchored_to: the highest anchor met; beyond it, entries cut from the end, or all of an unkeyed chain made anew, go
-    unseen. None without anchors.
+    anchored_to: the highest anchor met, None without anchors; beyond it nobody sees that entries were cut from the end,
+    or that an unkeyed chain was rewritten.
     """
 
     level: Level
@@ -75,24 +75,24 @@ class ChainSource(Protocol):
 
 
 def verify(
-    owner_compartment: ChainSource, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False
+    source: ChainSource, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False
 ) -> ChainVerdict:
     """Check the chain of one compartment at one moment, and return what it proves.
 
     anchors: of that compartment. sealed: what is read lies under a seal of the same secret, which vouches for entries
     that were made before there was one.
     """
-    walk = _Walk(secret, owner_compartment.place, {})
+    walk = _Walk(secret, source.place, {})
     for anchor in anchors:
         walk.anchors.setdefault(anchor.sequence, set()).add(anchor.hash)
-    with owner_compartment.snapshot():
-        problem = walk.follow(owner_compartment.entries(after=_BEFORE_ALL))
-        rest = chain(walk.unmet_anchors(), _unexplained(owner_compartment, walk.told))
+    with source.snapshot():
+        problem = walk.follow(source.entries(after=_BEFORE_ALL))
+        rest = chain(walk.unmet_anchors(), _unexplained(source, walk.told))
         problems = [problem] if problem else list(islice(rest, PROBLEMS_MAX))  # no file can make it hold more
         if not sealed:
             problems[:0] = walk.unkeyed()
     return ChainVerdict(
-        owner_compartment.place.level,
+        source.place.level,
         walk.sequence,
         walk.head,
         walk.keyed_from,
@@ -142,14 +142,14 @@ class _Walk:
         return None
 
     def unmet_anchors(self) -> Iterator[Problem]:
-        """Anchors beyond the end: what followed was cut off."""
+        """Yield a problem if there are anchors beyond the end: the rest was cut off."""
         beyond = [sequence for sequence in self.anchors if sequence > self.sequence]
         if beyond:
             text = f"the chain ends here, and was anchored at {max(beyond)}: the entries in between were cut off"
             yield Problem(text, self.sequence + 1)
 
     def unkeyed(self) -> Iterator[Problem]:
-        """Entries that are not keyed though there is a key, beyond what is anchored: all of them may be forged."""
+        """Yield a problem if entries beyond the last anchor are not keyed though there is a key: forged, maybe."""
         anchored_to = self.anchored_to or 0
         if self.plain_to > anchored_to:
             text = f"from here up to {self.plain_to} no entry is keyed: whoever can write the file could have made them"
@@ -191,11 +191,11 @@ class _Walk:
             self.plain_to = entry.sequence
         event = entry.event
         if event.commitment:
-            fate = _FATES.get(event.action, _Fate.LIVE)
-            self.told[_short(event.commitment)] = _Told(entry.sequence, _number(event.detail), fate)
+            expected = _EXPECTED.get(event.action, _Expected.LIVE)
+            self.told[_short(event.commitment)] = _Told(entry.sequence, _number(event.detail), expected)
 
 
-class _Fate(IntEnum):
+class _Expected(IntEnum):
     """What the last entry about a version says of it."""
 
     LIVE = 0  # or superseded
@@ -208,58 +208,58 @@ class _Told(NamedTuple):
 
     sequence: int
     number: int
-    fate: _Fate
+    expected: _Expected
 
 
-_FATES = {Action.DELETE: _Fate.HIDDEN, Action.EXPIRE: _Fate.HIDDEN, Action.PURGE: _Fate.GONE}
+_EXPECTED = {Action.DELETE: _Expected.HIDDEN, Action.EXPIRE: _Expected.HIDDEN, Action.PURGE: _Expected.GONE}
 _CONTRADICTIONS = {
-    (_Fate.LIVE, False): "a version is hidden, and no entry says that it was deleted",
-    (_Fate.HIDDEN, True): "a version lives again, and no entry says that it was restored",
-    (_Fate.GONE, True): "a version is there again that was purged",
-    (_Fate.GONE, False): "a version is there again that was purged",
+    (_Expected.LIVE, False): "a version is hidden, and no entry says that it was deleted",
+    (_Expected.HIDDEN, True): "a version lives again, and no entry says that it was restored",
+    (_Expected.GONE, True): "a version is there again that was purged",
+    (_Expected.GONE, False): "a version is there again that was purged",
 }
 
 
-def _unexplained(owner_compartment: ChainSource, told: dict[bytes, _Told]) -> Iterator[Problem]:
+def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[Problem]:
     """Yield each change that has no entry: all that is stored must match the last entry about it."""
     places = _Places()
     try:
-        for record, newest in owner_compartment.every_version():
+        for record, newest in source.every_version():
             yield from places.take(record, newest)
-            commitment = _short(commitment_of(record, owner_compartment.place))
+            commitment = _short(commitment_of(record, source.place))
             found = told.get(commitment)
             if found is None or found.number != record.version:
                 yield Problem(f"version {record.version} was changed or put in, without an entry", key=record.key)
                 continue
             del told[commitment]  # each stands once
-            if (found.fate, record.live) in _CONTRADICTIONS:
-                yield Problem(_CONTRADICTIONS[found.fate, record.live], found.sequence, record.key)
+            if (found.expected, record.live) in _CONTRADICTIONS:
+                yield Problem(_CONTRADICTIONS[found.expected, record.live], found.sequence, record.key)
     except StorageError:
         yield Problem("a record cannot be read: it was damaged or changed")
         return
     yield from places.wrong()
-    for sequence, _, fate in told.values():
-        if fate is not _Fate.GONE:
+    for sequence, _, expected in told.values():
+        if expected is not _Expected.GONE:
             yield Problem("the version that the entry tells of is not there any more, and was not purged", sequence)
 
 
 @dataclass(slots=True)
 class _Places:
-    """Which version stands under each key, and the latest that it has replaced: it must be the later one."""
+    """The newest version under each key, and the latest that it has replaced: it must be the later one."""
 
-    standing: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
+    newest: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
     replaced: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
 
     def take(self, record: Record, newest: bool) -> Iterator[Problem]:
         name = (record.kind, record.key)
         if not newest:
             self.replaced[name] = max(record.version, self.replaced.get(name, 0))
-        elif self.standing.setdefault(name, record.version) != record.version:
+        elif self.newest.setdefault(name, record.version) != record.version:
             yield Problem("two versions stand under one key", key=record.key)
 
     def wrong(self) -> Iterator[Problem]:
         for name, number in self.replaced.items():
-            if self.standing.get(name, 0) <= number:
+            if self.newest.get(name, 0) <= number:
                 yield Problem(f"version {number} is hidden, and no later one replaced it", key=name[1])
 
 
@@ -270,5 +270,5 @@ def _number(detail: str) -> int:
 
 
 def _short(commitment: str) -> bytes:
-    """Half a hash: enough to tell versions apart, and a million of them fit in memory."""
+    """Return half a hash: enough to tell versions apart, and a million of them fit in memory."""
     return bytes.fromhex(commitment)[:16] if len(commitment) == 64 else commitment.encode()

@@ -24,18 +24,14 @@ def read_cursor(cursor: object, agent: str, taint: Level, tag: str | None) -> st
     if cursor is None:
         return ""
     try:
-        data = base64.urlsafe_b64decode(_padded(cursor if isinstance(cursor, str) else ""))
+        sealed = cursor.encode("ascii") if isinstance(cursor, str) else b""
+        data = base64.urlsafe_b64decode(sealed + b"=" * (-len(sealed) % 4))
         seal, position = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         if seal == _seal(position, agent, taint, tag) and write_cursor(position.decode(), agent, taint, tag) == cursor:
             return position.decode()
     except (ValueError, binascii.Error):
         pass  # one answer for every cursor that is not ours
     raise InvalidArgument("cursor: not valid here; list again without it", argument="cursor")
-
-
-def _padded(cursor: str) -> bytes:
-    data = cursor.encode("ascii")
-    return data + b"=" * (-len(data) % 4)
 
 
 def _seal(position: bytes, agent: str, taint: Level, tag: str | None) -> bytes:

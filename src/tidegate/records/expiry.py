@@ -44,12 +44,12 @@ class Expiry:
 
 
 def read_tags(table: Mapping[str, object]) -> dict[str, timedelta]:
-    """Rules by tag, tags as they are stored. Raises: InvalidArgument."""
+    """Read the rules by tag, tags as they are stored. Raises: InvalidArgument."""
     return {unicodedata.normalize("NFC", tag).strip(): _ttl(age, "expiry.tags") for tag, age in table.items()}
 
 
 def read_levels(table: Mapping[str, object]) -> dict[Level, timedelta]:
-    """Rules by level. Raises: InvalidArgument."""
+    """Read the rules by level. Raises: InvalidArgument."""
     return {_level(name): _ttl(age, "expiry.levels") for name, age in table.items()}
 
 

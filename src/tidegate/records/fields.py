@@ -63,7 +63,7 @@ class Fields:
         return value
 
     def flag(self, name: str) -> bool:
-        """True or false. Raises: InvalidArgument."""
+        """Return true or false. Raises: InvalidArgument."""
         value = self.value(name)
         if not isinstance(value, bool):
             raise unfit(name, "must be true or false")
@@ -73,12 +73,12 @@ class Fields:
         """Return a time as this program writes it. Raises: InvalidArgument."""
         value = self.text(name)
         try:
-            moment = read_timestamp(value)
+            time = read_timestamp(value)
         except NotATimeError as error:
             raise unfit(name, str(error)) from None
-        if write_timestamp(moment) != value:
+        if write_timestamp(time) != value:
             raise unfit(name, "is not a time as it is written here")
-        return moment
+        return time
 
     def level(self, name: str) -> Level:
         """Return a level. Raises: InvalidArgument."""

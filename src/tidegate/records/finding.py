@@ -16,8 +16,8 @@ class Severity(StrEnum):
 class Remedy(StrEnum):
     """What a repair can do about a finding inside a compartment."""
 
-    INDEX = "index"  # make the search index anew from the memories
-    TAGS = "tags"  # make the table of tags anew from the memories
+    INDEX = "index"  # rebuild the search index from the memories
+    TAGS = "tags"  # rebuild the table of tags from the memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Finding:
     """One thing that is not as it should be.
 
     where: a file, by its path below the home. advice: what to do.
-    remedy: how it can be put right from what is there. repaired: it was put right just now.
+    remedy: how a repair can put it right from the other data. repaired: it was put right just now.
     """
 
     severity: Severity

@@ -47,7 +47,7 @@ class Draft:
     """One version of a record, before a compartment takes it in. It has no level: the compartment stamps its own (P2).
 
     tags: NFC, trimmed, distinct, in code-point order.
-    version: counts from 1, for ever, also over deletions.
+    version: counts from 1, and goes on after a deletion.
     nonce: the random part of the version's audit commitment, from `audit.nonce_of`; it is purged with the text.
     """
 

@@ -90,7 +90,7 @@ def select_terms(query: Query, frequencies: Mapping[str, int]) -> tuple[str, ...
 
 
 def select_common(query: Query, frequencies: Mapping[str, int], probe: Collection[str]) -> tuple[tuple[str, ...], ...]:
-    """Words too common for phase one, the rarest three, each as its terms: to be looked for all together in
+    """Return words too common for phase one, the rarest three, each as its terms: to be looked for all together in
     the newest memories, which costs little however many hold them. Empty when phase one does without.
     """
     left: list[tuple[bool, int, int, tuple[str, ...]]] = []
@@ -136,6 +136,6 @@ def score(query: Query, match: Match, frequencies: Mapping[str, int], statistics
 
 
 def best_first(matches: Iterable[RankedT]) -> list[RankedT]:
-    """By score, then newest first, then by key in code point order."""
+    """Return the matches by score, then newest first, then by key in code point order."""
     by_key = sorted(matches, key=lambda match: match.key)
     return sorted(by_key, key=lambda match: (match.score, match.updated_at), reverse=True)

@@ -60,14 +60,14 @@ class CompartmentReader(ABC):
 
     @abstractmethod
     def page(self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
-        """Live records with keys after `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
+        """Return live records after the key `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
 
         tag: only those that carry exactly this tag.
         """
 
     @abstractmethod
     def statistics(self) -> Statistics:
-        """Number and lengths of all live memories, as indexed."""
+        """Return the number and lengths of all live memories, as indexed."""
 
     @abstractmethod
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
@@ -75,7 +75,7 @@ class CompartmentReader(ABC):
 
     @abstractmethod
     def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
-        """Words of live memories from `first` on that come before `below`, in code-point order, at most `limit`."""
+        """Return words of live memories from `first` on, before `below`, in code-point order, at most `limit`."""
 
     @abstractmethod
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
@@ -141,7 +141,7 @@ class VersionId:
 
 
 class OwnerCompartment(Compartment):
-    """One compartment as its owner's acts and its upkeep need it: every version, removal, the index anew.
+    """One compartment for its owner's acts and for maintenance: every version, purging, a new index.
 
     Never part of a view: no verb, and so no model, can reach it.
     """
@@ -156,7 +156,7 @@ class OwnerCompartment(Compartment):
 
     @abstractmethod
     def purgeable(self, before: datetime) -> list[VersionId]:
-        """Versions that were deleted, or superseded, at or before a time. They never live again.
+        """Return the versions that were deleted or superseded at or before a time. They never live again.
 
         A version counts as superseded when the one after it was last saved.
         """
@@ -178,7 +178,7 @@ class OwnerCompartment(Compartment):
 
     @abstractmethod
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
-        """Live memories by the time of their last save, oldest first; with `tag`, those that carry it."""
+        """Return live memories by the time of their last save, oldest first; with `tag`, those that carry it."""
 
     @abstractmethod
     def clear_index(self) -> None:
@@ -190,7 +190,7 @@ class OwnerCompartment(Compartment):
 
     @abstractmethod
     def unindexed(self, *, after: str, limit: int) -> list[Record]:
-        """Live memories that the index does not hold, with keys after `after`, by key."""
+        """Return live memories that the index does not hold, with keys after `after`, by key."""
 
     @abstractmethod
     def index(self, record: Record, columns: Columns) -> None:
@@ -245,8 +245,8 @@ class Witness(ABC):
     level: Level
 
     @abstractmethod
-    def standings(self, session: str) -> Set[Action]:
-        """Return those of the actions in `STANDINGS` that were entered for a session."""
+    def state_actions(self, session: str) -> Set[Action]:
+        """Return those of the actions in `STATE_ACTIONS` that were entered for a session."""
 
     @abstractmethod
     def opened(self) -> Iterator[tuple[str, int]]:
@@ -310,7 +310,7 @@ class StorageProvider(Views):
         What has them open fails from then on. Raises: StorageError when others are in the way; run it again.
         """
 
-    def keeps(self, _path: Path) -> bool:
+    def owns_path(self, _path: Path) -> bool:
         """Return whether a path leads, under any name, to a file or folder of the provider's own."""
         return False
 
@@ -327,7 +327,7 @@ class StorageProvider(Views):
 
     @abstractmethod
     def agents(self) -> list[str]:
-        """Agents that have compartments, in order."""
+        """Return the agents that have compartments, in order."""
 
     @abstractmethod
     def close(self) -> None:

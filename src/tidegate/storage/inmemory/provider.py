@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from tidegate.audit.chain import STANDINGS, Action, AuditEvent, Entry, Pen, Place
+from tidegate.audit.chain import STATE_ACTIONS, Action, AuditEvent, Entry, Pen, Place
 from tidegate.policy.levels import Level
 from tidegate.records.record import Draft, Record, RecordKind
 from tidegate.search import ranking
@@ -125,7 +125,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         entry = self._pen.write(event, self.last_entry())
         self._set(self._entries, entry.sequence, entry)
 
-    # For the owner and the upkeep
+    # For the owner and for maintenance
 
     def versions(self, kind: RecordKind, key: str) -> list[Record]:
         found = [record for record, _ in self.every_version() if (record.kind, record.key) == (kind, key)]
@@ -210,8 +210,8 @@ class InMemoryWitness(Witness):
         self.level = compartment.level
         self._entries = compartment.entries
 
-    def standings(self, session: str) -> Set[Action]:
-        return STANDINGS & {entry.event.action for entry in self._entries() if entry.event.session == session}
+    def state_actions(self, session: str) -> Set[Action]:
+        return STATE_ACTIONS & {entry.event.action for entry in self._entries() if entry.event.session == session}
 
     def opened(self) -> Iterator[tuple[str, int]]:
         opened = [entry for entry in self._entries() if entry.event.action is Action.OPEN]

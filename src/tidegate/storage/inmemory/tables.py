@@ -48,7 +48,7 @@ class Transactional:
             table.pop(key, None)
 
     def _remember(self, table: dict[K, V], key: K) -> None:
-        """Under the lock, so that the transaction under way is this thread's. Without one, each change is its own."""
+        """Note how to undo a change. Under the lock, so that the transaction, if any, is this thread's."""
         if self._undo is None:
             return
         if key in table:

@@ -1,4 +1,4 @@
-"""Leaving no trace: a file without what was removed. The narrow door to what a confined connection may not do."""
+"""Compaction: a file without any trace of what was purged. Only here a connection may do what confined ones may not."""
 
 from __future__ import annotations
 

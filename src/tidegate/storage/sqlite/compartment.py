@@ -334,7 +334,7 @@ def _tags(text: str) -> tuple[str, ...]:
 
 
 def stamp(time: datetime) -> int:
-    """Whole microseconds since 1970, as the file keeps times."""
+    """Return whole microseconds since 1970, as the file stores times."""
     return (time - _EPOCH) // _MICROSECOND
 
 

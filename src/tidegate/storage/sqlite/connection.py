@@ -223,7 +223,7 @@ def _is_fixed(action: int, table: str) -> bool:
 
 
 def set_synchronous(connection: SqliteConnection, synchronous: str) -> None:
-    """NORMAL: power loss may cost the last moments, whole transactions at a time. FULL: it costs nothing."""
+    """Set what power loss may cost. NORMAL: the last transactions, each as a whole. FULL: nothing."""
     connection.execute(f"PRAGMA synchronous = {synchronous}")
 
 
@@ -246,7 +246,7 @@ def transaction(connection: SqliteConnection, begin: str = "BEGIN IMMEDIATE") ->
 
 @contextmanager
 def bounded_work(connection: SqliteConnection) -> Iterator[None]:
-    """Ends a search after `SEARCH_STEPS_MAX` virtual machine steps, the same for the same data.
+    """End a search after `SEARCH_STEPS_MAX` virtual machine steps, the same for the same data.
 
     Raises: BudgetSpentError.
     """
@@ -294,7 +294,7 @@ def _leave_file_alone(connection: SqliteConnection, alone: bool) -> None:
 
 
 def _wait_for_locks(connection: SqliteConnection) -> None:
-    """Another process may be writing: wait up to `BUSY_TIMEOUT_MS`, never fail at once.
+    """Wait up to `BUSY_TIMEOUT_MS` when another process is writing, never fail at once.
 
     SQLite's own waiting looks ever less often, up to 100 ms apart: whoever waits longest is starved by newcomers.
     """
@@ -314,7 +314,7 @@ def _wait_for_locks(connection: SqliteConnection) -> None:
 
 
 def _write_ahead(connection: SqliteConnection) -> None:
-    """WAL: readers never wait for a writer, and a commit is one append. The file remembers it."""
+    """Use a write-ahead log: readers never wait for a writer, and a commit is one append. The file remembers it."""
     connection.pragma("journal_mode", "wal")
 
 
@@ -326,7 +326,7 @@ def _defend(connection: SqliteConnection) -> None:
 
 
 def _keep_temporary_data_in_memory(connection: SqliteConnection) -> None:
-    """Sorting must not spill content into temporary files, which have no level (P11)."""
+    """Keep sorting from spilling content into temporary files, which have no level (P11)."""
     connection.pragma("temp_store", "memory")
 
 

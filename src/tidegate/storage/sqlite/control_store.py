@@ -140,7 +140,7 @@ class SqliteControlStore(ControlStore):
                     held.close()
 
     def _change(self, statement: str, bindings: tuple[Value, ...]) -> None:
-        """Inside a transaction only, which also wraps what the driver raises."""
+        """Run a change, inside a transaction only, which also wraps what the driver raises."""
         if self._writer is None or self._owner != threading.get_ident():
             raise StorageError("the control store is changed in transactions only")
         self._writer.db.execute(statement, bindings)

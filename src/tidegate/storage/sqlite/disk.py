@@ -55,7 +55,7 @@ class Reserve:
         self._path = home / "reserve"
 
     def make(self) -> None:
-        """Make it as long as it should be, or as there is room for. That there is none is no failure."""
+        """Make it as long as it should be, or as long as the disk allows. A full disk is no failure."""
         with suppress(OSError):
             descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:

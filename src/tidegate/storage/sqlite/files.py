@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from tidegate.errors import StorageError
+from tidegate.files import sync_folder
 from tidegate.policy.levels import Level
 from tidegate.search.analysis import ANALYSIS_VERSION
 from tidegate.storage.base import not_its_own
@@ -65,7 +66,7 @@ class HomeFiles:
     def compartment(self, agent: str, level: Level) -> Path:
         return self._home / "agents" / agent / f"{level.name.lower()}.db"
 
-    def keeps(self, path: Path) -> bool:
+    def owns_path(self, path: Path) -> bool:
         """Return whether a path lies in the home, is one of its files under another name, or leads there."""
         real = Path(os.path.realpath(path))
         named = Path(os.path.realpath(path.parent)) / path.name  # of a link: where the link itself lies
@@ -75,7 +76,7 @@ class HomeFiles:
         return any(_is_same(each, real) for each in own)
 
     def agents(self) -> list[str]:
-        """Agents whose compartments are there, by name, with those of whom that cannot be looked up (P6)."""
+        """Return the agents whose compartments exist, by name, with those whose folder cannot be looked up (P6)."""
         folder = self._home / "agents"
         try:
             names = sorted(entry.name for entry in folder.iterdir())
@@ -146,7 +147,7 @@ class HomeFiles:
         try:
             _make_folder(mark.parent)
             os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, FILE_MODE))
-            _synchronise(mark.parent)
+            sync_folder(mark.parent)
         except OSError:
             raise StorageError("home: cannot be written; nothing was changed") from None
 
@@ -293,20 +294,11 @@ def _publish(new: Path, path: Path) -> None:
         os.link(new, path)
     except FileExistsError:
         return
-    _synchronise(path.parent)
+    sync_folder(path.parent)
 
 
 def _make_folder(path: Path) -> None:
     for folder in reversed([path, *path.parents]):
         if not folder.exists():
             folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-            _synchronise(folder.parent)
-
-
-def _synchronise(folder: Path) -> None:
-    """Synchronise the folder, so that its entries survive power loss."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync_folder(folder.parent)

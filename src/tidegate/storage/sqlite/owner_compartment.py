@@ -1,4 +1,4 @@
-"""A compartment's file for its owner's acts and its upkeep: every version, removal, the index anew."""
+"""A compartment's file for its owner's acts and for maintenance: every version, purging, a new index."""
 
 from __future__ import annotations
 

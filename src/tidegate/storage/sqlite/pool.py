@@ -20,7 +20,7 @@ from tidegate.storage.sqlite.connection import DriverError, damaged, storage_err
 from tidegate.storage.sqlite.files import FileIdentity
 
 VIEWS_MAX = 32
-"""Views in use at once, and as many kept open for later: at most 4 files, 12 descriptors each. More calls wait."""
+"""Views in use at once, and as many open for later calls: at most 4 files, 12 descriptors each. More calls wait."""
 
 _LOOK_SECONDS = 1.0  # whoever waits for a view looks so often whether one was lost
 

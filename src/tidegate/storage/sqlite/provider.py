@@ -126,8 +126,8 @@ class SqliteProvider(StorageProvider):
     def has(self, agent: str) -> bool:
         return self._files.has_compartments(agent)
 
-    def keeps(self, path: Path) -> bool:
-        return self._files.keeps(path)
+    def owns_path(self, path: Path) -> bool:
+        return self._files.owns_path(path)
 
     def agents(self) -> list[str]:
         return self._files.agents()
