@@ -53,7 +53,7 @@ def test_the_root_exports_exactly_these_names() -> None:
         "Owner",
         "Page",
         "Plan",
-        "Problem",
+        "ChainProblem",
         "Purged",
         "RecordKind",
         "Refused",

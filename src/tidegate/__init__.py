@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tidegate.audit.anchors import Anchor
     from tidegate.audit.chain import Action, AuditEvent, Entry
-    from tidegate.audit.verify import ChainVerdict, Problem
+    from tidegate.audit.verify import ChainProblem, ChainVerdict
     from tidegate.core.context import Context
     from tidegate.core.conversation import Conversation, Message
     from tidegate.core.sessions import Sessions
@@ -42,7 +42,7 @@ else:
     _NAMES = {
         "tidegate.audit.anchors": "Anchor",
         "tidegate.audit.chain": "Action AuditEvent Entry",
-        "tidegate.audit.verify": "ChainVerdict Problem",
+        "tidegate.audit.verify": "ChainVerdict ChainProblem",
         "tidegate.core.context": "Context",
         "tidegate.core.conversation": "Conversation Message",
         "tidegate.core.sessions": "Sessions",
@@ -90,6 +90,7 @@ __all__ = [
     "AuditFilter",
     "AuditLine",
     "BackedUp",
+    "ChainProblem",
     "ChainVerdict",
     "Context",
     "Conversation",
@@ -116,7 +117,6 @@ __all__ = [
     "Owner",
     "Page",
     "Plan",
-    "Problem",
     "Purged",
     "RecordKind",
     "Refused",

@@ -1,4 +1,4 @@
-"""Anchors: the heads of audit chains at some moment, written down where whoever could forge a chain cannot reach."""
+"""Anchors: the heads of audit chains at some moment, written down out of reach of anyone who could forge a chain."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Pen:
     def __init__(self, place: Place, secret: bytes | None) -> None:
         self._place = place
         self._secret = secret
-        self._own = ""  # the hash of what it made last
+        self._own = ""  # the hash of the last entry it made
 
     def write(self, event: AuditEvent, last: Entry | None) -> Entry:
         """Return the entry that follows. Raises: StorageError when the chain is kept with another key.

@@ -29,7 +29,7 @@ PROBLEMS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(JsonObject):
+class ChainProblem(JsonObject):
     """Something that is not as the chain says. sequence: the first entry concerned. key: of the memory concerned.
 
     advice: what to do, where the cause may be a setting, and no change.
@@ -56,7 +56,7 @@ class ChainVerdict(JsonObject):
     head: str
     keyed_from: int | None
     anchored_to: int | None
-    problems: tuple[Problem, ...]
+    problems: tuple[ChainProblem, ...]
 
     @property
     def holds(self) -> bool:
@@ -126,34 +126,34 @@ class _Walk:
     def anchored_to(self) -> int | None:
         return max((each for each in self.anchors if each <= self.sequence), default=None)
 
-    def follow(self, entries: Iterable[Entry]) -> Problem | None:
+    def follow(self, entries: Iterable[Entry]) -> ChainProblem | None:
         """Go on to the end, or to where the chain stops holding."""
         coming = iter(entries)
         try:
             for entry in coming:
                 flaw = self._flaw(entry)
                 if flaw == _CHANGED and self.secret is None and not any(map(self._is_plain, coming)):
-                    return Problem(_NO_KEY, self.sequence + 1, advice=_SET_KEY)
+                    return ChainProblem(_NO_KEY, self.sequence + 1, advice=_SET_KEY)
                 if flaw:
-                    return Problem(flaw, self.sequence + 1)
+                    return ChainProblem(flaw, self.sequence + 1)
                 self._take(entry)
         except (ValueError, StorageError):  # not even text
-            return Problem("the entry was changed", self.sequence + 1)
+            return ChainProblem("the entry was changed", self.sequence + 1)
         return None
 
-    def unmet_anchors(self) -> Iterator[Problem]:
+    def unmet_anchors(self) -> Iterator[ChainProblem]:
         """Yield a problem if there are anchors beyond the end: the rest was cut off."""
         beyond = [sequence for sequence in self.anchors if sequence > self.sequence]
         if beyond:
             text = f"the chain ends here, and was anchored at {max(beyond)}: the entries in between were cut off"
-            yield Problem(text, self.sequence + 1)
+            yield ChainProblem(text, self.sequence + 1)
 
-    def unkeyed(self) -> Iterator[Problem]:
+    def unkeyed(self) -> Iterator[ChainProblem]:
         """Yield a problem if entries beyond the last anchor are not keyed though there is a key: forged, maybe."""
         anchored_to = self.anchored_to or 0
         if self.plain_to > anchored_to:
             text = f"from here up to {self.plain_to} no entry is keyed: whoever can write the file could have made them"
-            yield Problem(text, anchored_to + 1, advice=_GIVE_ANCHOR)
+            yield ChainProblem(text, anchored_to + 1, advice=_GIVE_ANCHOR)
 
     def _flaw(self, entry: Entry) -> str:
         if entry.sequence > self.sequence + 1:
@@ -220,7 +220,7 @@ _CONTRADICTIONS = {
 }
 
 
-def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[Problem]:
+def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[ChainProblem]:
     """Yield each change that has no entry: all that is stored must match the last entry about it."""
     places = _Places()
     try:
@@ -229,18 +229,20 @@ def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[Prob
             commitment = _short(commitment_of(record, source.place))
             found = told.get(commitment)
             if found is None or found.number != record.version:
-                yield Problem(f"version {record.version} was changed or put in, without an entry", key=record.key)
+                yield ChainProblem(f"version {record.version} was changed or put in, without an entry", key=record.key)
                 continue
-            del told[commitment]  # each stands once
+            del told[commitment]  # each occurs once
             if (found.expected, record.live) in _CONTRADICTIONS:
-                yield Problem(_CONTRADICTIONS[found.expected, record.live], found.sequence, record.key)
+                yield ChainProblem(_CONTRADICTIONS[found.expected, record.live], found.sequence, record.key)
     except StorageError:
-        yield Problem("a record cannot be read: it was damaged or changed")
+        yield ChainProblem("a record cannot be read: it was damaged or changed")
         return
     yield from places.wrong()
     for sequence, _, expected in told.values():
         if expected is not _Expected.GONE:
-            yield Problem("the version that the entry tells of is not there any more, and was not purged", sequence)
+            yield ChainProblem(
+                "the version that the entry tells of is not there any more, and was not purged", sequence
+            )
 
 
 @dataclass(slots=True)
@@ -250,17 +252,17 @@ class _Places:
     newest: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
     replaced: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
 
-    def take(self, record: Record, newest: bool) -> Iterator[Problem]:
+    def take(self, record: Record, newest: bool) -> Iterator[ChainProblem]:
         name = (record.kind, record.key)
         if not newest:
             self.replaced[name] = max(record.version, self.replaced.get(name, 0))
         elif self.newest.setdefault(name, record.version) != record.version:
-            yield Problem("two versions stand under one key", key=record.key)
+            yield ChainProblem("two versions stand under one key", key=record.key)
 
-    def wrong(self) -> Iterator[Problem]:
+    def wrong(self) -> Iterator[ChainProblem]:
         for name, number in self.replaced.items():
             if self.newest.get(name, 0) <= number:
-                yield Problem(f"version {number} is hidden, and no later one replaced it", key=name[1])
+                yield ChainProblem(f"version {number} is hidden, and no later one replaced it", key=name[1])
 
 
 def _number(detail: str) -> int:

@@ -20,7 +20,7 @@ from tidegate.records.times import NotATimeError, read_timestamp, write_timestam
 
 if TYPE_CHECKING:
     from tidegate.audit.anchors import Anchor
-    from tidegate.audit.verify import ChainVerdict, Problem
+    from tidegate.audit.verify import ChainProblem, ChainVerdict
     from tidegate.owner.audit_query import AuditLine
     from tidegate.store import Store
 
@@ -192,7 +192,7 @@ def _verdict(verdict: ChainVerdict) -> dict[str, Any]:
     }
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
+def _problem(problem: ChainProblem) -> dict[str, Any]:
     return {"sequence": problem.sequence, "text": problem.text, "key": problem.key, "advice": problem.advice or None}
 
 

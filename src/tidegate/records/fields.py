@@ -12,11 +12,11 @@ from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.times import NotATimeError, read_timestamp, write_timestamp
 
-_STORED = {"int": int, "bool": bool}  # what stands in JSON for a field of that type; for any other, text
+_STORED = {"int": int, "bool": bool}  # the JSON type for a field of that type; for any other, text
 
 
 class Fields:
-    """The fields of one object. Every error names the field, and shows nothing of what is in it (P12)."""
+    """The fields of one object. Every error names the field, and shows nothing of its value (P12)."""
 
     def __init__(self, name: str, value: object) -> None:
         if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""JSON Lines: one value a line, exact for every code point, whatever carries or splits the text."""
+"""JSON Lines: one value a line, exact for every code point, however the text is carried or split."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_value(text: str) -> Any:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Readers differ in which of two they take, so that what was checked might not be what is used.
+    # Readers differ in which of two they take: the one that was checked might not be the one that is used.
     found = dict(pairs)
     if len(found) != len(pairs):
         raise NotJsonError("a name stands twice in one object")

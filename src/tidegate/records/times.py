@@ -26,7 +26,7 @@ DURATION_FORM = "a whole number and s, m, h, d or w, such as 90d or 12h"
 
 
 class NotATimeError(ValueError):
-    """A value names no moment; the message says why and carries nothing of it."""
+    """A value is not a time; the message says why and carries nothing of it."""
 
 
 def write_timestamp(at: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Checks of what a caller sent: each names the argument and says what to do. None repeats what was sent (P12)."""
+"""Checks of a caller's arguments: each names the argument and says what to do. None repeats its value (P12)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _LANGUAGES = {
     "hy": Language("armenian", "armenian"),
 }
 _FIRST_OF_SCRIPT = {language.script: code for code, language in reversed(_LANGUAGES.items())}
-# Where scripts begin, up to the next; empty: no stemmer for what is there.
+# Where scripts begin, up to the next; empty: no stemmer for that script.
 _SCRIPT_STARTS = tuple("\u0370\u0400\u0530\u0590\u0600\u0780\u0900\u0980\u0b80\u0c00\u1e00\u1f00")
 _SCRIPTS = ("latin", "greek", "cyrillic", "armenian", "", "arabic", "", "devanagari", "", "tamil", "", "latin", "")
 

@@ -1,7 +1,7 @@
 """Ranking: which query terms to look up, and in which order the matches come.
 
 BM25 over statistics pooled across the visible compartments, and over nothing else (P5): scores of different
-compartments compare, and what is hidden has no part in them.
+compartments compare, and hidden memories have no part in them.
 """
 
 import math
@@ -47,7 +47,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How often each query term stands in key, tags and content of a memory, and their lengths in terms."""
+    """How often each query term occurs in key, tags and content of a memory, and their lengths in terms."""
 
     counts: Mapping[str, tuple[int, int, int]]
     lengths: tuple[int, int, int]
@@ -79,7 +79,7 @@ def idf(frequency: int, statistics: Statistics) -> float:
 def select_terms(query: Query, frequencies: Mapping[str, int]) -> tuple[str, ...]:
     """Return the terms to look up in phase one, rarest first, as many as the bound on postings allows.
 
-    frequencies: in how many visible memories each term stands, counted in each compartment up to FREQUENCY_MAX;
+    frequencies: in how many visible memories each term occurs, counted in each compartment up to FREQUENCY_MAX;
     absent or 0 when in none. Nothing is chosen when no term exists, or all are common.
     """
     known = ((frequencies.get(term, 0), place, term) for place, term in enumerate(query.terms))

@@ -284,7 +284,7 @@ class StorageProvider(Views):
         """
 
     @abstractmethod
-    def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
+    def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
         """Make an agent's compartments under the ids of a backup, to which its chains are bound (P9).
 
         Those that are there and were never used are made anew. False, and nothing is changed, when one that was used
@@ -301,7 +301,7 @@ class StorageProvider(Views):
 
     @abstractmethod
     def compact(self, agent: str, level: Level) -> bool:
-        """Let nothing of what was removed remain in any file. False when readers were in the way: run it again."""
+        """Leave nothing of purged text in any file. False when readers were in the way: run it again."""
 
     @abstractmethod
     def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
@@ -315,7 +315,7 @@ class StorageProvider(Views):
         return False
 
     @abstractmethod
-    def discard(self, agent: str) -> None:
+    def erase_unused(self, agent: str) -> None:
         """Remove the compartments of an agent, of whom nothing was ever stored.
 
         The caller is in a transaction of each, and knows that it is empty. Raises: StorageError.

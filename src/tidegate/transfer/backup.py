@@ -86,7 +86,7 @@ class Backup:
             raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
         missing = [session for session in sessions if self._is_missing(session)]
         with nullcontext() if dry_run else self._nothing_left_behind():
-            if not (dry_run or self._provider.claim(self._agent, summary.ids)):  # P9: the chains hold in no other
+            if not (dry_run or self._provider.make_with_ids(self._agent, summary.ids)):
                 raise _not_empty()
             with self._provider.view(self._agent, Level.RESTRICTED) as view:
                 unfinished = [each for each in view.visible if not _is_restored(each, summary.heads[each.level])]
@@ -202,7 +202,7 @@ class Backup:
                 together.enter_context(owner_compartment.transaction())
                 if owner_compartment.last_entry() is not None:
                     return
-            self._provider.discard(self._agent)
+            self._provider.erase_unused(self._agent)
 
     def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
         with ExitStack() as together:

@@ -250,7 +250,7 @@ class InMemoryProvider(StorageProvider):
         self._own(agent, level)
         yield self._compartments[agent, level]
 
-    def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
+    def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
         with self._lock:
             there = [each for level in ids if (each := self._compartments.get((agent, level))) is not None]
             others = [each for each in there if each.id != ids[each.level]]
@@ -274,7 +274,7 @@ class InMemoryProvider(StorageProvider):
                 del self._compartments[agent, level]
         return there
 
-    def discard(self, agent: str) -> None:
+    def erase_unused(self, agent: str) -> None:
         self.erase(agent, dry_run=False)
 
     def has(self, agent: str) -> bool:

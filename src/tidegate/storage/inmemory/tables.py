@@ -1,4 +1,4 @@
-"""Dicts that change together: what the in-memory provider keeps things in."""
+"""Dicts that change together: the tables of the in-memory provider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class Transactional:
-    """One lock, and of the transaction under way a list of what to undo when it fails."""
+    """One lock, and a list of the changes to undo when the current transaction fails."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -104,7 +104,7 @@ UPDATE statistics SET documents = documents + ?, key_terms = key_terms + ?, tags
 
 
 class SqliteCompartment(Compartment):
-    """Reads and writes one file through one connection. What the driver raises is wrapped by whoever holds it."""
+    """Reads and writes one file through one connection. Its holder wraps the driver's errors."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ FILE_MODE = 0o600
 MAKING = ".making"
 
 CHECK_SECONDS = 0.5
-"""How long an open file may be read again before it is checked that it still bears its name. Writes always are."""
+"""How long an open file may be read before its name is checked again. Writes always are checked."""
 
 
 class HomeFiles:
@@ -187,7 +187,7 @@ def exists(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """Which file bears a name. An open file that has lost its name is lost: what is written there, nobody reads."""
+    """Which file has a name. An open file that has lost its name is lost: nobody reads what is written there."""
 
     path: Path
     device: int

@@ -27,7 +27,7 @@ FREE_BYTES_MIN = 100 * 1024 * 1024
 """Below this a disk counts as nearly full."""
 
 LEFT_SECONDS = 600
-"""A file that was being made and has not changed for so long was left by whoever made it."""
+"""A file that was being made and has not changed for so long was left by its maker."""
 
 _DATABASE = re.compile(r"(control|public|internal|confidential|restricted)\.db(-wal|-shm)?")
 _HALF_MADE = re.compile(r"\..+\.[0-9a-f]{16}\.new(-wal|-shm)?")
@@ -145,7 +145,7 @@ def _mode(home: Path, path: Path, mode: int, *, repair: bool, where: str = "") -
     if os.name == "posix" and bits & ~mode:
         repaired = repair and _done(partial(path.chmod, bits & mode))
         advice = f"chmod {mode:o}, or run `tidegate doctor --repair`"
-        # Who may only look into a folder learns names and sizes; what is in the files, they guard themselves.
+        # A folder that others can list shows names and sizes; the files guard their own content.
         finding = error if mode == FILE_MODE or bits & (stat.S_IWGRP | stat.S_IWOTH) else warning
         yield finding(
             where or _below(home, path), f"others may use it: its mode is {bits:o}", advice, repaired=repaired

@@ -1,4 +1,4 @@
-"""Files of an earlier schema: brought up to date when they are first opened, with a copy of what they were."""
+"""Files of an earlier schema: brought up to date when they are first opened, with a copy of the earlier file."""
 
 from __future__ import annotations
 

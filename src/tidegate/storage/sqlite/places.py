@@ -36,7 +36,7 @@ class Places:
             ids = {level: self._recorded(agent, level) for level in Level}
         self._files.make_compartments(agent, ids)
 
-    def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
+    def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
         """Make them under given ids, as `StorageProvider.claim`."""
         with driver_errors(), ExitStack() as alone:
             others: list[Path] = []

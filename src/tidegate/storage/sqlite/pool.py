@@ -22,7 +22,7 @@ from tidegate.storage.sqlite.files import FileIdentity
 VIEWS_MAX = 32
 """Views in use at once, and as many open for later calls: at most 4 files, 12 descriptors each. More calls wait."""
 
-_LOOK_SECONDS = 1.0  # whoever waits for a view looks so often whether one was lost
+_LOOK_SECONDS = 1.0  # a call that waits for a view checks this often whether one was lost
 
 ViewKey = tuple[str, Level]
 """The agent and the taint of a view."""
@@ -130,7 +130,7 @@ class ViewPool:
         return bool(lost)
 
     def forget(self, agent: str) -> None:
-        """Close what is kept open of an agent."""
+        """Close the idle views of an agent."""
         with self._lock:
             keys = [key for key in self._idle if key[0] == agent]
             idle = [opened for key in keys for opened in self._idle.pop(key)]

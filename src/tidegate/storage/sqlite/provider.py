@@ -66,10 +66,10 @@ class SqliteProvider(StorageProvider):
         self._pool.require_own_process()
         return open_witnesses(self._files, agent) if self._has_compartments(agent) else nullcontext(())
 
-    def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
+    def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
         self._pool.require_own_process()
         self._has_compartments(agent)  # what was lost is not made good by a backup: the owner erases the agent first
-        return self._places.claim(agent, ids)
+        return self._places.make_with_ids(agent, ids)
 
     @contextmanager
     def owner_compartment(self, agent: str, level: Level) -> Iterator[OwnerCompartment]:
@@ -111,9 +111,9 @@ class SqliteProvider(StorageProvider):
         self._pool.forget(agent)
         return there
 
-    def discard(self, agent: str) -> None:
+    def erase_unused(self, agent: str) -> None:
         self._pool.require_own_process()
-        self._files.begin_making(agent)  # cut short, what is left counts as never having been
+        self._files.begin_making(agent)  # cut short, the rest counts as never made
         try:
             for level in reversed(Level):
                 unlink(self._files.compartment(agent, level))
