@@ -86,6 +86,7 @@ class Backup:
             raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
         missing = [session for session in sessions if self._is_missing(session)]
         with nullcontext() if dry_run else self._nothing_left_behind():
+            # P9: the chains hold in no other compartments.
             if not (dry_run or self._provider.make_with_ids(self._agent, summary.ids)):
                 raise _not_empty()
             with self._provider.view(self._agent, Level.RESTRICTED) as view:
