@@ -17,7 +17,7 @@ from tidegate.errors import TidegateError
 from tidegate.policy.events import split_level_arguments
 from tidegate.policy.levels import Level
 from tidegate.records.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
-from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
+from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved
 from tidegate.records.record import Origin, RecordKind, least_trusted
 from tidegate.records.validation import (
     check_arguments,
@@ -67,12 +67,8 @@ class SessionMemory:
         key = check_key(key, self._limits)
         return self._gate.read(self._handle, "memory_get", partial(memory.get, key=key))
 
-    def search(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> list[Hit]:
-        """Return the visible memories that match, best first. As `find`, without the word on completeness."""
-        return list(self.find(query, max_results=max_results).hits)
-
-    def find(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Hits:
-        """Return visible memories that match, best first, and whether the search ran to its end.
+    def search(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Hits:
+        """Return the visible memories that match, best first, and whether the search ran to its end.
 
         query: plain words in any language; nothing in it is syntax. Empty or wordless: no hits.
         max_results: 1 to 100, counted after shadowing. Contents are excerpts of up to 500 code points.
@@ -86,7 +82,7 @@ class SessionMemory:
         return self._gate.read(self._handle, "memory_search", verb)
 
     def explain(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Explanation:
-        """Return the hits of `find`, with the query's terms and each score by its parts. Raises: as `find`."""
+        """Return the hits of `search`, the terms that the query became, and each score by its parts. Raises: as it."""
         query = check_query(query, self._limits)
         most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
         verb = partial(search.explain, query=analyse_query(query), max_results=most)

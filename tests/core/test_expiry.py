@@ -188,7 +188,7 @@ def test_a_search_passes_over_only_so_many_expired_memories_and_says_that_it_is_
         if common:
             monkeypatch.setattr(rank, "FREQUENCY_MAX", 10)
         read.clear()
-        hits = scene.store.session(AGENT).memory.find("apples")
+        hits = scene.store.session(AGENT).memory.search("apples")
         keys = {hit.key for hit in hits.hits}
         assert keys, "what was found before counts"
         assert keys <= {"early", "new"}

@@ -24,7 +24,7 @@ PUBLIC, INTERNAL = Level.PUBLIC, Level.INTERNAL
 
 
 def found(scene: Scene, query: str, level: Level = PUBLIC) -> tuple[list[str], bool]:
-    hits = scene.store.session(AGENT, level=level).memory.find(query)
+    hits = scene.store.session(AGENT, level=level).memory.search(query)
     return [hit.key for hit in hits.hits], hits.complete
 
 
@@ -197,7 +197,7 @@ def test_m07_an_index_of_another_analysis_is_made_anew_at_the_first_call(home: P
         store.session(AGENT).memory.save("k", "apples")
     raw(database(home), f"UPDATE compartment SET analysis = {ANALYSIS_VERSION + 7}", "DELETE FROM vocabulary")
     with tidegate.open(home) as store:
-        hits = store.session(AGENT).memory.find("apples")
+        hits = store.session(AGENT).memory.search("apples")
         assert ([hit.key for hit in hits.hits], hits.complete) == (["k"], True)
     assert raw(database(home), "SELECT analysis FROM compartment") == [(ANALYSIS_VERSION,)]
     assert raw(database(home), "SELECT word FROM vocabulary WHERE word = 'apples'") == [("apples",)]
@@ -240,6 +240,6 @@ def test_m07_after_a_kill_in_the_middle_the_next_start_makes_it_whole(home: Path
     assert done.returncode == -9
     assert raw(database(home), "SELECT analysis FROM compartment") == [(-ANALYSIS_VERSION,)]
     with tidegate.open(home) as store:
-        hits = store.session(AGENT).memory.find("apples")
+        hits = store.session(AGENT).memory.search("apples")
         assert (len(hits.hits), hits.complete) == (9, True)
         assert all(verdict.holds for verdict in store.owner(AGENT).verify())

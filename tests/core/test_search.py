@@ -45,7 +45,7 @@ def test_a_page_full_of_the_newest_is_not_complete(scene: Scene, monkeypatch: py
     monkeypatch.setattr(rank, "CANDIDATES_MAX", 4)
     for number in range(5):
         scene.save(f"k{number}", "project meeting")
-    found = scene.store.session(AGENT).memory.find("project meeting")
+    found = scene.store.session(AGENT).memory.search("project meeting")
     assert ({hit.key for hit in found.hits}, found.complete) == ({"k1", "k2", "k3", "k4"}, False)
 
 
@@ -62,7 +62,7 @@ def test_a_level_whose_budget_is_spent_leaves_the_others_searched(
     monkeypatch.setattr(InMemoryCompartment, "candidates", candidates)
     for level in Level:
         scene.save(f"at-{level}", "launch", level)
-    found = everyone(scene).memory.find("launch")
+    found = everyone(scene).memory.search("launch")
     assert found.complete is False
     assert {hit.classification for hit in found.hits} == set(Level) - {Level.INTERNAL}
 
@@ -99,7 +99,7 @@ def test_an_answer_that_is_full_says_that_it_is_not_complete(scene: Scene) -> No
     session = scene.store.session(AGENT)
     tags = [f"{number:02}" + "t" * 60 for number in range(64)]
     session.memory.save_many([(f"k{number:03}", "launch " * 60, tags) for number in range(40)])
-    found = session.memory.find("launch", max_results=40)
+    found = session.memory.search("launch", max_results=40)
     assert found.complete is False
     assert 10 < len(found.hits) < 40
 

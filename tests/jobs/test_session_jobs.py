@@ -14,8 +14,7 @@ from tidegate.jobs import runs as core_runs
 from tidegate.jobs import session_jobs as core_jobs
 from tidegate.jobs.job import back_off, began_at, group_of, name_of, read_plan, risen_group
 from tidegate.policy.levels import Level
-from tidegate.records.message_keys import key_of
-from tidegate.records.record import Draft, Origin, RecordKind
+from tidegate.records.record import Draft, Origin, RecordKind, key_of
 from tidegate.tools import AGENT_TOOLS, TOOLS
 
 TOOL = {"name": "digest", "schedule": "0 9 * * *", "prompt": "sum up"}

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tidegate.cli import output
 from tidegate.gateway.replies import Reply, outside
 from tidegate.records.invisible_text import Escaper, escape_invisible
-from tidegate.records.jsonl import to_line
-from tidegate.records.prompt_block import json_line
+from tidegate.records.jsonl import json_line, to_line
 
 # Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt, and blanks that no property tells.
 IGNORABLE = (

@@ -31,7 +31,7 @@ def test_company_of_the_leaders_lifts_a_text_that_shares_it() -> None:
         *[(0.5, f"something else {number}") for number in range(8)],
     ]
     found = rerank(analyse_query("telescope"), candidates, ("telescope",), {"telescope": 2}, STATISTICS)
-    assert found[2].company > found[3].company
+    assert found[2].feedback > found[3].feedback
 
 
 def test_nothing_to_rerank_gives_nothing() -> None:

@@ -438,13 +438,13 @@ class Conformance:
             own.append(AuditEvent(START, "s", Action.RAISE))
         with provider.witnesses("a") as witnesses:
             assert [each.level for each in witnesses] == list(Level)
-            assert [set(each.standings("s")) for each in witnesses] == [
+            assert [set(each.state_actions("s")) for each in witnesses] == [
                 {Action.OPEN, Action.CALL},
                 set(),
                 set(),
                 {Action.RAISE, Action.RESET},
             ]
-            assert all(not each.standings("") and not each.standings("S") for each in witnesses)
+            assert all(not each.state_actions("") and not each.state_actions("S") for each in witnesses)
 
     def test_each_chain_tells_what_was_opened_the_latest_first_and_whether_it_was_heard_again(
         self, provider: StorageProvider

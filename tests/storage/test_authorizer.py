@@ -13,7 +13,7 @@ from tests.storage.scene import bytes_of, columns_of, database, draft, event_of,
 from tidegate.policy.levels import Level
 from tidegate.storage.sqlite.connection import SqliteConnection
 from tidegate.storage.sqlite.files import open_audit, open_compartment, open_control
-from tidegate.storage.sqlite.witness import _OPENED, _STANDINGS
+from tidegate.storage.sqlite.witness import _OPENED, _STATE_ACTIONS
 
 WRITES = [
     "INSERT INTO records SELECT * FROM records",
@@ -154,7 +154,7 @@ def test_p5_the_look_at_the_audit_reads_nothing_else(made: Path, source: str) ->
             assert refused(connection, statement.format(other=made / "x", copy=made / "x"))
 
 
-@pytest.mark.parametrize(("statement", "index"), [(_STANDINGS, "standings"), (_OPENED, "openings")])
+@pytest.mark.parametrize(("statement", "index"), [(_STATE_ACTIONS, "standings"), (_OPENED, "openings")])
 def test_the_look_at_the_audit_goes_by_an_index_and_not_through_the_chain(
     made: Path, statement: str, index: str
 ) -> None:

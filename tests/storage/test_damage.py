@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -145,7 +145,7 @@ def test_d04_a_file_damaged_while_in_use_gives_an_error_or_what_was_there_and_ne
                 found = act()
             except StorageError:
                 continue
-            assert len(found if isinstance(found, list) else [found]) >= least
+            assert len(found if isinstance(found, Sequence) else [found]) >= least
             assert found is not None
 
 

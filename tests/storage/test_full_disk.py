@@ -16,7 +16,7 @@ from tidegate.audit.chain import Action
 from tidegate.errors import StorageError
 from tidegate.owner.doctor import Doctor
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite.reserve import RESERVE_BYTES
+from tidegate.storage.sqlite.disk import RESERVE_BYTES
 from tidegate.store import utc_now
 
 AGENT = "assistant"

@@ -19,7 +19,8 @@ from tests.storage.soundness import unsound
 import tidegate
 from tidegate.policy.levels import Level
 from tidegate.storage.sqlite.connection import transaction
-from tidegate.storage.sqlite.provider import VIEWS_MAX, SqliteProvider
+from tidegate.storage.sqlite.pool import VIEWS_MAX
+from tidegate.storage.sqlite.provider import SqliteProvider
 from tidegate.store import Store
 
 WATCHED = (str(Path(tidegate.__file__).parent), contextlib.__file__, threading.__file__)

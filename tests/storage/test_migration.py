@@ -60,7 +60,7 @@ def test_m01_everything_in_a_home_of_the_first_schema_is_there(old: Path) -> Non
 def test_m01_its_index_is_made_anew_and_all_five_tools_work(old: Path) -> None:
     with tidegate.open(old) as store:
         session = store.session(AGENT)
-        found = session.memory.find("what kind of tea?")
+        found = session.memory.search("what kind of tea?")
         assert (found.hits[0].key, found.complete) == ("tea", True)
         session.memory.save("coffee", "never in the evening")
         assert [hit.key for hit in session.memory.search("evning")] == ["coffee"]  # the vocabulary is there

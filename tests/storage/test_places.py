@@ -202,7 +202,7 @@ def test_p10_only_what_was_never_used_is_made_anew_for_a_backup(home: Path, kind
             with view.own.transaction():
                 view.own.append(AuditEvent(utc_now(), "s", Action.SAVE))
     ids = {level: f"of the backup {level}" for level in Level}
-    assert provider.claim(AGENT, ids) is not used
+    assert provider.make_with_ids(AGENT, ids) is not used
     with provider.view(AGENT, Level.RESTRICTED) as view:
         assert ({each.level: each.id for each in view.visible} == ids) is not used
     provider.close()
@@ -222,8 +222,8 @@ def test_p10_a_claim_that_cannot_remove_a_file_says_so_and_can_be_run_again(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", refuse)
         with pytest.raises(StorageError, match="cannot be written"):
-            provider.claim(AGENT, ids)
-    assert provider.claim(AGENT, ids)
+            provider.make_with_ids(AGENT, ids)
+    assert provider.make_with_ids(AGENT, ids)
     with provider.view(AGENT, Level.RESTRICTED) as view:
         assert {each.level: each.id for each in view.visible} == ids
     provider.close()

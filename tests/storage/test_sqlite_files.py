@@ -19,8 +19,8 @@ from tests.storage.scene import bytes_of, database, opened, raw
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.sqlite import files as sqlite_files
+from tidegate.storage.sqlite.disk import filesystem_of, is_coherent
 from tidegate.storage.sqlite.files import MAKING, open_compartment
-from tidegate.storage.sqlite.filesystems import filesystem_of, is_coherent
 from tidegate.storage.sqlite.provider import SqliteProvider
 from tidegate.storage.sqlite.schema import COMPARTMENT_VERSION, CONTROL_VERSION
 

@@ -382,7 +382,7 @@ def test_what_a_purge_that_was_cut_off_has_left_does_not_live_again(opening: Ope
     full.delete("k")
     with full.provider.owner_compartment(AGENT, Level.PUBLIC) as owner_compartment, owner_compartment.transaction():
         oldest = owner_compartment.versions(RecordKind.MEMORY, "k")[-1]
-        owner_compartment.remove(VersionId(RecordKind.MEMORY, "k", oldest.version))
+        owner_compartment.purge_version(VersionId(RecordKind.MEMORY, "k", oldest.version))
         owner_compartment.append(event_of(owner_compartment.place, Act("", full.now, str), Action.PURGE, oldest))
     restore(empty, back_up(full))
     assert state(empty) == state(full)

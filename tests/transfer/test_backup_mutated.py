@@ -32,7 +32,7 @@ from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.records.jsonl import to_line
 from tidegate.records.record import Origin, Record, RecordKind
-from tidegate.records.timestamps import read_time
+from tidegate.records.times import read_timestamp
 from tidegate.storage.inmemory.provider import InMemoryProvider
 
 CANARY = "canary"
@@ -119,7 +119,7 @@ def _anew(fields: dict[str, Any], last: Any, swaps: dict[str, tuple[str, int, in
         fields["commitment"], was, now = swaps[fields["commitment"]]
         fields["detail"] = fields["detail"].replace(f"version {was}", f"version {now}")
     named = {name: fields[name] for name in ("session", "detail", "commitment")}
-    entry = chain(AuditEvent(at=read_time(fields["at"]), action=Action(fields["action"]), **named), last)
+    entry = chain(AuditEvent(at=read_timestamp(fields["at"]), action=Action(fields["action"]), **named), last)
     fields.update(previous=entry.previous, hash=entry.hash)
     return entry
 

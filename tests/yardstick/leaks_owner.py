@@ -12,8 +12,7 @@ from tidegate.core.audit_log import AuditLog
 from tidegate.owner import purge
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
-from tidegate.records.message_keys import session_of
-from tidegate.records.record import RecordKind
+from tidegate.records.record import RecordKind, session_of
 from tidegate.storage.base import OwnerCompartment
 from tidegate.storage.control import SessionRow
 

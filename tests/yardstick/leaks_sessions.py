@@ -22,8 +22,7 @@ from tidegate.policy.levels import Level
 from tidegate.session import Session
 from tidegate.storage.control import SessionRow
 from tidegate.storage.inmemory.control_store import InMemoryControlStore
-from tidegate.storage.inmemory.provider import InMemoryProvider
-from tidegate.storage.inmemory.witness import InMemoryWitness
+from tidegate.storage.inmemory.provider import InMemoryProvider, InMemoryWitness
 
 IDS = "ids, sequence numbers, versions"
 CHOICE = "a level that the model chooses (P2)"
@@ -131,8 +130,8 @@ def the_name_of_a_lost_session_is_free(patch: Patch) -> None:
 
 @leak(ENDS, by_put_back=True)
 def a_reset_in_the_audit_is_not_looked_for(patch: Patch) -> None:
-    @replaced(patch, InMemoryWitness, "standings")
-    def standings(real: Fault, self: InMemoryWitness, session: str) -> Any:
+    @replaced(patch, InMemoryWitness, "state_actions")
+    def state_actions(real: Fault, self: InMemoryWitness, session: str) -> Any:
         return real(self, session) - {Action.RESET}
 
 

@@ -19,7 +19,7 @@ from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.records.memory import Page
 from tidegate.records.record import Record, RecordKind
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 from tidegate.search.ranking import Statistics
 from tidegate.session import Session
 from tidegate.storage.base import CompartmentReader
@@ -210,7 +210,7 @@ class World:
                 arguments = {"query": op.query, "max_results": op.max_results}
                 return session.call_tool("memory_search", arguments), None
             case t.Search():
-                hits = memory.find(op.query, max_results=op.max_results)
+                hits = memory.search(op.query, max_results=op.max_results)
                 return results.searched(op.query, hits), asdict(hits)
             case t.Delete(tool=True):
                 return session.call_tool("memory_delete", {"key": op.key}), None
@@ -345,7 +345,7 @@ def plain(value: object) -> object:
         case Level():
             return value.name
         case datetime():
-            return write_time(value)
+            return write_timestamp(value)
         case Mapping():
             return {name: plain(item) for name, item in value.items()}
         case list():

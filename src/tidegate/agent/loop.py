@@ -30,7 +30,7 @@ from tidegate.core.guidance import read_instructions
 from tidegate.errors import Refused, TidegateError
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
-from tidegate.records.prompt_block import json_line
+from tidegate.records.jsonl import json_line
 from tidegate.records.record import Origin, least_trusted
 from tidegate.records.validation import check_content
 from tidegate.session import Session

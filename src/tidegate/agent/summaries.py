@@ -12,7 +12,8 @@ from tidegate.agent import messages as turns
 from tidegate.agent.messages import AssistantMessage, Summary, ToolResult, Turn, UserMessage
 from tidegate.agent.prompt import Prompt
 from tidegate.agent.transcript import StoredMessage, shortened
-from tidegate.records.prompt_block import data_block, json_line
+from tidegate.records.jsonl import json_line
+from tidegate.records.prompt_block import data_block
 from tidegate.records.record import Origin, least_trusted
 
 SUMMARY_CHARS_MAX = 6_000

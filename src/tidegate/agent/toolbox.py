@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tidegate.agent.messages import ToolCall
 from tidegate.agent.prompt import ToolSpec
 from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError
-from tidegate.records.prompt_block import data_block, json_line
+from tidegate.records.jsonl import json_line
+from tidegate.records.prompt_block import data_block
 from tidegate.records.record import Origin, least_trusted
 from tidegate.session import Session
 from tidegate.tools import AGENT_TOOLS

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from tidegate.agent import messages as turns
 from tidegate.agent.messages import AssistantMessage, Summary, ToolResult, Turn, UserMessage
 from tidegate.agent.prompt import PromptMessage
-from tidegate.records.prompt_block import data_block, json_line
+from tidegate.records.jsonl import json_line
+from tidegate.records.prompt_block import data_block
 from tidegate.records.record import Origin
 from tidegate.session import Session
 

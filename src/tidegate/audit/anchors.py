@@ -1,4 +1,4 @@
-"""Anchors: the heads of audit chains at some moment, written down where whoever could forge a chain cannot reach."""
+"""Anchors: the heads of audit chains at some moment, written down out of reach of anyone who could forge a chain."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from datetime import datetime
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
-from tidegate.records.timestamps import NotATimeError, read_time, write_time
+from tidegate.records.json_object import JsonObject
+from tidegate.records.times import NotATimeError, read_timestamp
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(JsonObject):
     """The entry that was last in a chain: from then on it must always be there. sequence 0: the chain was empty."""
 
     agent: str
@@ -25,19 +26,9 @@ class Anchor:
     hash: str
     at: datetime
 
-    def to_dict(self) -> dict[str, object]:
-        """As it is kept: one JSON object a line."""
-        return {
-            "agent": self.agent,
-            "level": str(self.level),
-            "sequence": self.sequence,
-            "hash": self.hash,
-            "at": write_time(self.at),
-        }
-
 
 def read_anchors(text: str) -> Iterator[Anchor]:
-    """The anchors of a file, one JSON object a line. Raises: InvalidArgument, which names the line."""
+    """Read the anchors of a file, one JSON object a line. Raises: InvalidArgument, which names the line."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield _anchor(line, number)
@@ -47,7 +38,7 @@ def _anchor(line: str, number: int) -> Anchor:
     try:
         found = json.loads(line)
         level, sequence, digest = read_label(found["level"]), found["sequence"], found["hash"]
-        at = read_time(found["at"])
+        at = read_timestamp(found["at"])
     except (ValueError, KeyError, TypeError, RecursionError, NotATimeError):
         raise _not_an_anchor(number) from None
     counts = isinstance(sequence, int) and not isinstance(sequence, bool) and sequence >= 0

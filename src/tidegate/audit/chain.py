@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.record import Draft
 
 GENESIS = "0" * 64
@@ -24,7 +25,7 @@ _PLACED = "3."
 """How nonces begin whose commitments cover all that, and the place."""
 
 OWNER = ""
-"""Stands in an event where a session would: for an act of the owner, or of the upkeep, outside any."""
+"""The session of an event outside any session: an act of the owner, or of maintenance."""
 
 
 class Action(StrEnum):
@@ -46,15 +47,15 @@ class Action(StrEnum):
     EXPIRE = "expire"
     PURGE = "purge"  # one version really removed: of its text, the commitment is what remains
     REINDEX = "reindex"
-    UNKNOWN = "unknown"  # stands for a stored word that is none of these; never written
+    UNKNOWN = "unknown"  # a stored word that is none of these; never written
 
     @classmethod
     def _missing_(cls, value: object) -> Action:
         return cls.UNKNOWN  # whoever changed the word has broken the chain there, and `verify` must be able to say so
 
 
-STANDINGS = frozenset({Action.OPEN, Action.RAISE, Action.CALL, Action.RESET})
-"""What says where a session stood: the first three, that it stood at the chain's level; the last, that it ended."""
+STATE_ACTIONS = frozenset({Action.OPEN, Action.RAISE, Action.CALL, Action.RESET})
+"""The actions that tell a session's state: the first three, that it was at the chain's level; the last, its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,12 @@ class Place:
 
     @property
     def fields(self) -> list[object]:
-        """What hashes and commitments cover of it."""
+        """Return the values that hashes and commitments cover."""
         return [self.agent, self.level.name, self.id]
 
 
 @dataclass(frozen=True, slots=True)
-class AuditEvent:
+class AuditEvent(JsonObject):
     """What happened, before it has a place in a chain.
 
     session: the session's id, or OWNER.
@@ -91,7 +92,7 @@ class AuditEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(JsonObject):
     """An event in its chain: `sequence` counts from 1, `hash` covers all else, `previous`, and the chain's place."""
 
     sequence: int
@@ -101,12 +102,15 @@ class Entry:
 
 
 def nonce_of(random: str) -> str:
-    """The nonce of a new version. It says what the commitment covers, and lies in it: nobody can make that less."""
+    """Return the nonce of a new version.
+
+    It names what the commitment covers and is itself part of the commitment, so nobody can reduce that.
+    """
     return _PLACED + random
 
 
 def commitment_of(version: Draft, place: Place) -> str:
-    """The commitment to all of a version but its times, and to where it stands (P9).
+    """Return the commitment to all of a version except its times, and to its place (P9).
 
     It reveals nothing once nonce and text are gone.
     """
@@ -121,14 +125,14 @@ def commitment_of(version: Draft, place: Place) -> str:
 def version_event(
     place: Place, at: datetime, session: str, action: Action, version: Draft, status: str = ""
 ) -> AuditEvent:
-    """What happened to one version there. session, status: as in `AuditEvent`; status is a part of the detail."""
+    """Return the event about one version there. session, status: as in `AuditEvent`; status is part of the detail."""
     return AuditEvent(
         at, session, action, f"version {version.version} {status}".rstrip(), commitment_of(version, place)
     )
 
 
 def chain(event: AuditEvent, last: Entry | None, place: Place | None, secret: bytes | None = None) -> Entry:
-    """The entry that follows `last` in the chain of a place; keyed (HMAC) when there is a secret.
+    """Return the entry that follows `last` in the chain of a place; keyed (HMAC) when there is a secret.
 
     place: None: the earlier form, which names none, and is never written any more.
     """
@@ -143,10 +147,10 @@ class Pen:
     def __init__(self, place: Place, secret: bytes | None) -> None:
         self._place = place
         self._secret = secret
-        self._own = ""  # the hash of what it made last
+        self._own = ""  # the hash of the last entry it made
 
     def write(self, event: AuditEvent, last: Entry | None) -> Entry:
-        """The entry that follows. Raises: StorageError when the chain is kept with a key that this is not.
+        """Return the entry that follows. Raises: StorageError when the chain is kept with another key.
 
         Without that, one save while the key is not configured would break the chain for good (P9).
         """
@@ -158,7 +162,7 @@ class Pen:
 
 
 def is_made_with(secret: bytes | None, entry: Entry, place: Place | None) -> bool:
-    """Whether an entry's hash is the one that this key gives in this place; None: without a key, naming no place."""
+    """Return whether this key gives this entry's hash in this place; None: without a key, naming no place."""
     found = _hash(entry.sequence, entry.event, entry.previous, place, secret)
     return hmac.compare_digest(entry.hash.encode(), found.encode())
 

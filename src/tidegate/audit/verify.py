@@ -14,6 +14,7 @@ from tidegate.audit.anchors import Anchor
 from tidegate.audit.chain import GENESIS, Action, Entry, Place, commitment_of, is_made_with
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.record import Record, RecordKind
 
 _SET_KEY = "set `audit.key_file` in config.toml again, to the key that the chain is kept with"
@@ -28,7 +29,7 @@ PROBLEMS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ChainProblem(JsonObject):
     """Something that is not as the chain says. sequence: the first entry concerned. key: of the memory concerned.
 
     advice: what to do, where the cause may be a setting, and no change.
@@ -41,13 +42,13 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainVerdict:
+class ChainVerdict(JsonObject):
     """What a chain proves.
 
     entries: how many hold, from the first. head: the hash of the last of them.
     keyed_from: the first entry that is keyed; None when none is.
-    anchored_to: the highest anchor met; beyond it, entries cut from the end, or all of an unkeyed chain made anew, go
-    unseen. None without anchors.
+    anchored_to: the highest anchor met, None without anchors; beyond it nobody sees that entries were cut from the end,
+    or that an unkeyed chain was rewritten.
     """
 
     level: Level
@@ -55,11 +56,11 @@ class ChainVerdict:
     head: str
     keyed_from: int | None
     anchored_to: int | None
-    problems: tuple[Problem, ...]
+    problems: tuple[ChainProblem, ...]
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found wrong."""
+        """Return whether nothing was found wrong."""
         return not self.problems
 
 
@@ -74,24 +75,24 @@ class ChainSource(Protocol):
 
 
 def verify(
-    owner_compartment: ChainSource, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False
+    source: ChainSource, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False
 ) -> ChainVerdict:
-    """What the chain of one compartment proves, at one moment.
+    """Check the chain of one compartment at one moment, and return what it proves.
 
     anchors: of that compartment. sealed: what is read lies under a seal of the same secret, which vouches for entries
     that were made before there was one.
     """
-    walk = _Walk(secret, owner_compartment.place, {})
+    walk = _Walk(secret, source.place, {})
     for anchor in anchors:
         walk.anchors.setdefault(anchor.sequence, set()).add(anchor.hash)
-    with owner_compartment.snapshot():
-        problem = walk.follow(owner_compartment.entries(after=_BEFORE_ALL))
-        rest = chain(walk.unmet_anchors(), _unexplained(owner_compartment, walk.told))
+    with source.snapshot():
+        problem = walk.follow(source.entries(after=_BEFORE_ALL))
+        rest = chain(walk.unmet_anchors(), _unexplained(source, walk.told))
         problems = [problem] if problem else list(islice(rest, PROBLEMS_MAX))  # no file can make it hold more
         if not sealed:
             problems[:0] = walk.unkeyed()
     return ChainVerdict(
-        owner_compartment.place.level,
+        source.place.level,
         walk.sequence,
         walk.head,
         walk.keyed_from,
@@ -125,34 +126,34 @@ class _Walk:
     def anchored_to(self) -> int | None:
         return max((each for each in self.anchors if each <= self.sequence), default=None)
 
-    def follow(self, entries: Iterable[Entry]) -> Problem | None:
+    def follow(self, entries: Iterable[Entry]) -> ChainProblem | None:
         """Go on to the end, or to where the chain stops holding."""
         coming = iter(entries)
         try:
             for entry in coming:
                 flaw = self._flaw(entry)
                 if flaw == _CHANGED and self.secret is None and not any(map(self._is_plain, coming)):
-                    return Problem(_NO_KEY, self.sequence + 1, advice=_SET_KEY)
+                    return ChainProblem(_NO_KEY, self.sequence + 1, advice=_SET_KEY)
                 if flaw:
-                    return Problem(flaw, self.sequence + 1)
+                    return ChainProblem(flaw, self.sequence + 1)
                 self._take(entry)
         except (ValueError, StorageError):  # not even text
-            return Problem("the entry was changed", self.sequence + 1)
+            return ChainProblem("the entry was changed", self.sequence + 1)
         return None
 
-    def unmet_anchors(self) -> Iterator[Problem]:
-        """Anchors beyond the end: what followed was cut off."""
+    def unmet_anchors(self) -> Iterator[ChainProblem]:
+        """Yield a problem if there are anchors beyond the end: the rest was cut off."""
         beyond = [sequence for sequence in self.anchors if sequence > self.sequence]
         if beyond:
             text = f"the chain ends here, and was anchored at {max(beyond)}: the entries in between were cut off"
-            yield Problem(text, self.sequence + 1)
+            yield ChainProblem(text, self.sequence + 1)
 
-    def unkeyed(self) -> Iterator[Problem]:
-        """Entries that are not keyed though there is a key, beyond what is anchored: all of them may be forged."""
+    def unkeyed(self) -> Iterator[ChainProblem]:
+        """Yield a problem if entries beyond the last anchor are not keyed though there is a key: forged, maybe."""
         anchored_to = self.anchored_to or 0
         if self.plain_to > anchored_to:
             text = f"from here up to {self.plain_to} no entry is keyed: whoever can write the file could have made them"
-            yield Problem(text, anchored_to + 1, advice=_GIVE_ANCHOR)
+            yield ChainProblem(text, anchored_to + 1, advice=_GIVE_ANCHOR)
 
     def _flaw(self, entry: Entry) -> str:
         if entry.sequence > self.sequence + 1:
@@ -190,11 +191,11 @@ class _Walk:
             self.plain_to = entry.sequence
         event = entry.event
         if event.commitment:
-            fate = _FATES.get(event.action, _Fate.LIVE)
-            self.told[_short(event.commitment)] = _Told(entry.sequence, _number(event.detail), fate)
+            expected = _EXPECTED.get(event.action, _Expected.LIVE)
+            self.told[_short(event.commitment)] = _Told(entry.sequence, _number(event.detail), expected)
 
 
-class _Fate(IntEnum):
+class _Expected(IntEnum):
     """What the last entry about a version says of it."""
 
     LIVE = 0  # or superseded
@@ -207,67 +208,69 @@ class _Told(NamedTuple):
 
     sequence: int
     number: int
-    fate: _Fate
+    expected: _Expected
 
 
-_FATES = {Action.DELETE: _Fate.HIDDEN, Action.EXPIRE: _Fate.HIDDEN, Action.PURGE: _Fate.GONE}
+_EXPECTED = {Action.DELETE: _Expected.HIDDEN, Action.EXPIRE: _Expected.HIDDEN, Action.PURGE: _Expected.GONE}
 _CONTRADICTIONS = {
-    (_Fate.LIVE, False): "a version is hidden, and no entry says that it was deleted",
-    (_Fate.HIDDEN, True): "a version lives again, and no entry says that it was restored",
-    (_Fate.GONE, True): "a version is there again that was purged",
-    (_Fate.GONE, False): "a version is there again that was purged",
+    (_Expected.LIVE, False): "a version is hidden, and no entry says that it was deleted",
+    (_Expected.HIDDEN, True): "a version lives again, and no entry says that it was restored",
+    (_Expected.GONE, True): "a version is there again that was purged",
+    (_Expected.GONE, False): "a version is there again that was purged",
 }
 
 
-def _unexplained(owner_compartment: ChainSource, told: dict[bytes, _Told]) -> Iterator[Problem]:
-    """No change without its entry: what is stored must be what the last entry about it says, and all of it there."""
+def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[ChainProblem]:
+    """Yield each change that has no entry: all that is stored must match the last entry about it."""
     places = _Places()
     try:
-        for record, newest in owner_compartment.every_version():
+        for record, newest in source.every_version():
             yield from places.take(record, newest)
-            commitment = _short(commitment_of(record, owner_compartment.place))
+            commitment = _short(commitment_of(record, source.place))
             found = told.get(commitment)
             if found is None or found.number != record.version:
-                yield Problem(f"version {record.version} was changed or put in, without an entry", key=record.key)
+                yield ChainProblem(f"version {record.version} was changed or put in, without an entry", key=record.key)
                 continue
-            del told[commitment]  # each stands once
-            if (found.fate, record.live) in _CONTRADICTIONS:
-                yield Problem(_CONTRADICTIONS[found.fate, record.live], found.sequence, record.key)
+            del told[commitment]  # each occurs once
+            if (found.expected, record.live) in _CONTRADICTIONS:
+                yield ChainProblem(_CONTRADICTIONS[found.expected, record.live], found.sequence, record.key)
     except StorageError:
-        yield Problem("a record cannot be read: it was damaged or changed")
+        yield ChainProblem("a record cannot be read: it was damaged or changed")
         return
     yield from places.wrong()
-    for sequence, _, fate in told.values():
-        if fate is not _Fate.GONE:
-            yield Problem("the version that the entry tells of is not there any more, and was not purged", sequence)
+    for sequence, _, expected in told.values():
+        if expected is not _Expected.GONE:
+            yield ChainProblem(
+                "the version that the entry tells of is not there any more, and was not purged", sequence
+            )
 
 
 @dataclass(slots=True)
 class _Places:
-    """Which version stands under each key, and the latest that it has replaced: it must be the later one."""
+    """The newest version under each key, and the latest that it has replaced: it must be the later one."""
 
-    standing: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
+    newest: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
     replaced: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
 
-    def take(self, record: Record, newest: bool) -> Iterator[Problem]:
+    def take(self, record: Record, newest: bool) -> Iterator[ChainProblem]:
         name = (record.kind, record.key)
         if not newest:
             self.replaced[name] = max(record.version, self.replaced.get(name, 0))
-        elif self.standing.setdefault(name, record.version) != record.version:
-            yield Problem("two versions stand under one key", key=record.key)
+        elif self.newest.setdefault(name, record.version) != record.version:
+            yield ChainProblem("two versions stand under one key", key=record.key)
 
-    def wrong(self) -> Iterator[Problem]:
+    def wrong(self) -> Iterator[ChainProblem]:
         for name, number in self.replaced.items():
-            if self.standing.get(name, 0) <= number:
-                yield Problem(f"version {number} is hidden, and no later one replaced it", key=name[1])
+            if self.newest.get(name, 0) <= number:
+                yield ChainProblem(f"version {number} is hidden, and no later one replaced it", key=name[1])
 
 
 def _number(detail: str) -> int:
-    """Of the version that an entry is about; 0 for what names none."""
+    """Return the number of the version that an entry is about; 0 when it names none."""
     found = _VERSION.match(detail)
     return int(found[1]) if found else 0
 
 
 def _short(commitment: str) -> bytes:
-    """Half a hash: enough to tell versions apart, and a million of them fit in memory."""
+    """Return half a hash: enough to tell versions apart, and a million of them fit in memory."""
     return bytes.fromhex(commitment)[:16] if len(commitment) == 64 else commitment.encode()

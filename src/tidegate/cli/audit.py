@@ -14,7 +14,7 @@ from tidegate.cli import output
 from tidegate.cli.common import AT_ALL_LEVELS, Group, info, open_owner, open_store, options, read_anchor_file, show
 from tidegate.errors import InvalidArgument, StorageError
 from tidegate.records.record import RecordKind
-from tidegate.records.timestamps import NotATimeError, read_time, write_time
+from tidegate.records.times import NotATimeError, read_timestamp, write_timestamp
 
 if TYPE_CHECKING:
     from tidegate.audit.verify import ChainVerdict
@@ -115,7 +115,7 @@ def _names(store: Store) -> Mapping[str, str]:
 
 def _time(option: str, text: str | None) -> datetime | None:
     try:
-        return None if text is None else read_time(text)
+        return None if text is None else read_timestamp(text)
     except NotATimeError as error:
         raise InvalidArgument(f"{option}: {error}", argument=option) from None
 
@@ -139,7 +139,7 @@ def _line(line: AuditLine, name: str | None) -> dict[str, Any]:
 
 def _text(line: AuditLine, name: str | None) -> str:
     event = line.entry.event
-    place = f"{write_time(event.at)}  {line.level!s:<12}  {line.entry.sequence:>6}"
+    place = f"{write_timestamp(event.at)}  {line.level!s:<12}  {line.entry.sequence:>6}"
     who = output.escape(event.session) or _OWNER
     if name is not None:
         who = output.word(name) if name != _OWNER else output.to_json(name)

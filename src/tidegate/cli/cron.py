@@ -14,7 +14,7 @@ from tidegate.cli.output import escape, escape_lines
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.jobs.schedule import read_zone
 from tidegate.policy.levels import Level
-from tidegate.records.durations import read_age
+from tidegate.records.times import read_duration
 
 if TYPE_CHECKING:
     from tidegate.jobs.job import Job, Run
@@ -56,7 +56,7 @@ def add(
     time_limit: str | None,
 ) -> None:
     """Schedule a job at --level (default PUBLIC) or in --session; one of this name there is replaced."""
-    seconds = None if time_limit is None else int(read_age(time_limit, "time_limit").total_seconds()) or 1
+    seconds = None if time_limit is None else int(read_duration(time_limit, "time_limit").total_seconds()) or 1
     text = standard_input("prompt") if prompt == "-" else prompt
     with open_session() as session:
         job = session.jobs.create(

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tidegate.records import invisible_text as unseen
+from tidegate.records.invisible_text import escape_invisible, escape_line
 from tidegate.records.jsonable import jsonable
-from tidegate.records.jsonl import escaped
+from tidegate.records.jsonl import json_line
 
 if TYPE_CHECKING:
     from tidegate.errors import TidegateError
     from tidegate.records.memory import Explanation
 
 _ESCAPED = "backslashreplace"
+escape = escape_line  # the name by which commands know it
+
 _PLAIN = re.compile(r"[\w.:/+-]+")
 _MARKS = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}  # of to-dos
 
 
-def escape(text: str) -> str:
-    """Return the text on one line, with an escape for whatever a terminal would obey or not show."""
-    return unseen.escape_invisible(text).replace("\n", "\\n").replace("\t", "\\t")
-
-
 def escape_lines(text: str, *, indent: str) -> str:
     """Return the text with its line ends and tabs, each line escaped and indented, so that none can pass for ours."""
-    return indent + unseen.escape_invisible(text.replace("\r\n", "\n")).replace("\n", f"\n{indent}")
+    return indent + escape_invisible(text.replace("\r\n", "\n")).replace("\n", f"\n{indent}")
 
 
 def to_json(value: object) -> str:
     """Return one line of JSON: exact when parsed, and without a raw control character on the terminal."""
-    return escaped(json.dumps(jsonable(value), ensure_ascii=False))
+    return json_line(jsonable(value))
 
 
 def emit(text: str) -> None:
     """Write one line of results to standard output, whatever was stored in it, with nothing that a terminal obeys."""
-    sys.stdout.write(unseen.escape_invisible(text.replace("\n", "\\n")) + "\n")
+    sys.stdout.write(escape_invisible(text.replace("\n", "\\n")) + "\n")
 
 
 REMAINS = (
@@ -100,9 +96,9 @@ def explained(explanation: Explanation) -> Iterator[str]:
     if explanation.common:
         common = ", ".join(" ".join(terms) for terms in explanation.common)
         yield f"too common to look up, sought in the newest memories: {escape(common)}"
-    for hit, parts in zip(explanation.found.hits, explanation.parts, strict=True):
+    for hit, parts in zip(explanation.found, explanation.parts, strict=True):
         yield f"{escape(hit.key)} [{hit.classification}] {parts.score}"
-        yield f"    bm25 {parts.bm25} + common {parts.common} + parts {parts.parts} + company {parts.company}"
+        yield f"    bm25 {parts.bm25} + common {parts.common} + parts {parts.ngrams} + company {parts.feedback}"
 
 
 def deleted(result: Mapping[str, Any]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from tidegate.cli.common import (
 )
 from tidegate.policy.levels import Level
 from tidegate.records.jsonable import jsonable
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 
 if TYPE_CHECKING:
     from tidegate.owner.owner import Erased
@@ -124,9 +124,9 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
     afterwards; the audit entries stay, and still verify. Where others were reading, something may be left in a file:
     then it says so, the exit code is 3, and it can be run again. It takes about the size of a level in memory.
     """
-    from tidegate.records.durations import read_age
+    from tidegate.records.times import read_duration
 
-    older_than = read_age(age, "older-than")
+    older_than = read_duration(age, "older-than")
     with open_owner() as owner:
         if not dry_run and not yes:
             count = sum(done.versions for done in owner.purge(older_than, options().level, dry_run=True))
@@ -200,10 +200,10 @@ def _named(key: str, level: Level) -> str:
 
 
 def _version_lines(version: Version) -> Iterator[str]:
-    when = write_time(version.updated_at)
+    when = write_timestamp(version.updated_at)
     yield f"{version.classification!s:<12}  version {version.version}  {version.state:<10}  {when}  {version.origin}"
     if version.deleted_at is not None:
-        yield f"  {'expired' if version.state == 'expired' else 'deleted'} at {write_time(version.deleted_at)}"
+        yield f"  {'expired' if version.state == 'expired' else 'deleted'} at {write_timestamp(version.deleted_at)}"
     if version.tags:
         yield f"  tags: {output.tags_line(version.tags)}"
     yield from output.escape_lines(version.content, indent="  ").split("\n")

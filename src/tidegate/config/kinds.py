@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from tidegate.errors import InvalidArgument
 from tidegate.jobs.schedule import read_quiet, read_zone
 from tidegate.policy.levels import Level, read_label
-from tidegate.records.durations import AGE_FORM
 from tidegate.records.expiry import read_levels, read_tags
+from tidegate.records.times import DURATION_FORM
 
 CONFIG_NAME = "config.toml"
 _NUMBER_MAX = 100_000_000
@@ -144,7 +144,7 @@ def number_up_to(largest: int) -> SettingKind:
 
 def _rules(name: str, read: Callable[[Any], Mapping[Any, timedelta]]) -> SettingKind:
     """Return the kind of a table of ages. The words for a bad one name the rules that will not do."""
-    wants = f"a table of {name}, each with an age: {AGE_FORM}"
+    wants = f"a table of {name}, each with an age: {DURATION_FORM}"
     kind = SettingKind(wants, lambda value: read(value) if isinstance(value, dict) else None, _parse_json)
 
     def explain(_: str, value: object) -> str:

@@ -8,9 +8,11 @@ from itertools import product
 
 from tidegate.core import variants as records
 from tidegate.core.gate import Answer
-from tidegate.records.prompt_block import data_block, json_line
+from tidegate.records.json_object import JsonObject
+from tidegate.records.jsonl import json_line
+from tidegate.records.prompt_block import data_block
 from tidegate.records.record import Origin, Record, RecordKind, least_trusted
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 from tidegate.storage.base import View
 
 CONTEXT_TAGS = ("rule", "preference", "persona", "project")
@@ -33,7 +35,7 @@ PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(JsonObject):
     """text: the block, "" when there is nothing. included, left_out: numbers of memories, each key counted once.
 
     left_out: of those that were looked at, up to LEFT_OUT_MAX; the block says where there may be more.
@@ -93,6 +95,6 @@ def _line(record: Record) -> str:
         "tags": record.tags,
         "level": record.level.name,
         "origin": record.origin,
-        "updated_at": write_time(record.updated_at),
+        "updated_at": write_timestamp(record.updated_at),
     }
     return json_line(fields)

@@ -10,15 +10,15 @@ from tidegate.core import variants as records
 from tidegate.core.gate import Act, Answer, Gate, SessionHandle
 from tidegate.core.variants import NewRecord
 from tidegate.policy.levels import Level
-from tidegate.records.message_keys import is_of, key_of, number_of
-from tidegate.records.record import Origin, Record, RecordKind, least_trusted
+from tidegate.records.json_object import JsonObject
+from tidegate.records.record import Origin, Record, RecordKind, is_of, key_of, least_trusted, number_of
 from tidegate.storage.base import View, WritableView
 
 _BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Message(JsonObject):
     """One message. number: its place, from 1. content: exactly what the host wrote. level: the taint at that moment.
 
     origin: where it came from, as the host said when it stored it.

@@ -8,8 +8,7 @@ from itertools import takewhile
 
 from tidegate.core.version_purge import remove
 from tidegate.policy.levels import Level
-from tidegate.records.message_keys import is_of, key_of
-from tidegate.records.record import RecordKind
+from tidegate.records.record import RecordKind, is_of, key_of
 from tidegate.storage.base import OwnerCompartment, StorageProvider, VersionId
 from tidegate.storage.control import SessionRow
 

@@ -99,7 +99,7 @@ def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:
 
 def _testimony(provider: StorageProvider, agent: str, session: str) -> Testimony:
     with provider.witnesses(agent) as witnesses:
-        said = [(each.level, each.standings(session)) for each in witnesses]
+        said = [(each.level, each.state_actions(session)) for each in witnesses]
     stood = [level for level, actions in said if actions - {Action.RESET}]
     return Testimony(max(stood, default=Level.PUBLIC), any(Action.RESET in actions for _, actions in said))
 
@@ -114,7 +114,7 @@ def _lost(provider: StorageProvider, agent: str, *, latest: bool) -> Iterator[st
                     if latest:
                         break
                     continue
-                acted = any(each.standings(session) - {Action.OPEN} for each in witnesses)
+                acted = any(each.state_actions(session) - {Action.OPEN} for each in witnesses)
                 # An opening alone may have been cut short. And what was being opened is known once it has acted.
                 if (acted or witness.heard(session, after=sequence)) and known(session) is None:
                     yield session

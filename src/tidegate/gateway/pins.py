@@ -18,7 +18,7 @@ from typing import Any
 from tidegate.errors import StorageError, TidegateError
 from tidegate.files import DOCUMENT_BYTES_MAX, read_small, writing
 from tidegate.policy.servers import Pin
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 
 PINS_NAME = "pins.json"
 _FORMAT = 1
@@ -78,7 +78,7 @@ class Pins:
     def trust(self, server: str, definitions: Iterable[Definition], at: datetime) -> None:
         """Make these the server's trusted definitions, in place of all that were. For the owner."""
         tools = [{**each.to_dict(), "sha256": each.digest} for each in sorted(definitions, key=lambda each: each.name)]
-        pins = {**self._read(), server: {"trusted_at": write_time(at), "tools": tools}}
+        pins = {**self._read(), server: {"trusted_at": write_timestamp(at), "tools": tools}}
         text = json.dumps({"format": _FORMAT, "servers": pins}, indent=1, sort_keys=True)
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

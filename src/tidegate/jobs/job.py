@@ -13,11 +13,11 @@ from typing import Any
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.fields import check_types
+from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonable import jsonable
 from tidegate.records.jsonl import read_flat
-from tidegate.records.message_keys import key_of
-from tidegate.records.record import Origin, Record
-from tidegate.records.timestamps import read_time, write_time
+from tidegate.records.record import Origin, Record, key_of
+from tidegate.records.times import read_timestamp, write_timestamp
 
 JOBS_MAX = 64
 """Jobs of one agent at one level."""
@@ -38,7 +38,7 @@ TEXT_CHARS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(JsonObject):
     """What a job is to do, and when.
 
     ceiling: how high its sessions may rise. generation: how many jobs led to it, one having made the other.
@@ -55,7 +55,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Job(JsonObject):
     """A job as a session sees it. level: of the session that made it, and at which its runs start."""
 
     name: str
@@ -90,7 +90,7 @@ class DeliveryState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(JsonObject):
     """One run, in one compartment, from waiting to done.
 
     group: of what it is a run. number: its place there, from 1. due_at: for which time; a queued one: since when.
@@ -134,7 +134,7 @@ class Run:
         """What its record can be found and known by, without its text."""
         state = (OPEN,) if self.open else (UNDELIVERED,) if self.handing is DeliveryState.PENDING else ()
         spent = not self.queued and self.state not in (RunState.WAITING, RunState.MISSED)
-        had = (f"{_HAD}{write_time(self.due_at)}",) if spent else ()
+        had = (f"{_HAD}{write_timestamp(self.due_at)}",) if spent else ()
         named = () if self.event_id is None else (event_tag(self.event_id),)
         return tuple(sorted((*state, *had, *named)))
 
@@ -148,7 +148,7 @@ _HAD, _EVENT, _KNOWN = "had:", "event:", "known/"
 
 def had(tags: Iterable[str]) -> Iterator[datetime]:
     """The due time that had its run, by the tags of the run's record."""
-    return (read_time(tag.removeprefix(_HAD)) for tag in tags if tag.startswith(_HAD))
+    return (read_timestamp(tag.removeprefix(_HAD)) for tag in tags if tag.startswith(_HAD))
 
 
 def event_tag(event_id: str) -> str:
@@ -241,7 +241,9 @@ def read_run(record: Record) -> Run:
     """The run that was stored. Raises: StorageError."""
     stored = _loaded(record.content, Run)
     try:
-        times = {name: read_time(stored[name]) for name in stored if name.endswith("_at") and stored[name] is not None}
+        times = {
+            name: read_timestamp(stored[name]) for name in stored if name.endswith("_at") and stored[name] is not None
+        }
         run: Run = _made(Run, {**stored, **times})
         return replace(run, state=RunState(run.state), handing=DeliveryState(run.handing))
     except ValueError:

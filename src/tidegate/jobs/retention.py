@@ -10,8 +10,7 @@ from tidegate.core.variants import every
 from tidegate.core.version_purge import remove
 from tidegate.jobs.job import OPEN, UNDELIVERED, began_at, is_known_group, name_of
 from tidegate.policy.levels import Level
-from tidegate.records.message_keys import session_of
-from tidegate.records.record import Record, RecordKind
+from tidegate.records.record import Record, RecordKind, session_of
 from tidegate.storage.base import OwnerCompartment, StorageProvider, VersionId
 
 RUNS_KEPT = 50

@@ -37,8 +37,7 @@ from tidegate.jobs.job import (
 from tidegate.jobs.misfires import following
 from tidegate.jobs.schedule import read_schedule
 from tidegate.policy.levels import Level
-from tidegate.records.message_keys import is_of, key_of, number_of
-from tidegate.records.record import Origin, Record, RecordKind
+from tidegate.records.record import Origin, Record, RecordKind, is_of, key_of, number_of
 from tidegate.storage.base import CompartmentReader, View, WritableView
 
 _BATCH = 200

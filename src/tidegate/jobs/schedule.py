@@ -19,7 +19,7 @@ from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from tidegate.errors import InvalidArgument
-from tidegate.records.timestamps import NotATimeError, read_time
+from tidegate.records.times import NotATimeError, read_timestamp
 
 SCHEDULE_CHARS_MAX = 200
 _NAMED = {
@@ -173,7 +173,7 @@ def dues(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datet
 
 def _moment(text: str, zone: tzinfo) -> datetime:
     try:
-        moment = read_time(text)
+        moment = read_timestamp(text)
         if not _OFFSET.search(text[10:]):
             moment = moment.replace(tzinfo=zone).astimezone(UTC)
     except (NotATimeError, OverflowError):

@@ -13,6 +13,7 @@ from itertools import islice
 from tidegate.audit.chain import Action, Entry, commitment_of
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.record import RecordKind
 from tidegate.storage.base import OwnerCompartment
 
@@ -41,7 +42,7 @@ class AuditFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditLine:
+class AuditLine(JsonObject):
     """One entry at one level. kind, key: of its record, as long as that version is kept; for the owner only."""
 
     level: Level

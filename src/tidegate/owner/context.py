@@ -40,7 +40,7 @@ class OwnerContext:
     def outside(self, path: str | Path) -> Path:
         """Return a path to write to. Raises: InvalidArgument when it is a file of the store, by whatever name."""
         path = files.named(path)
-        if self.provider.keeps(path):
+        if self.provider.owns_path(path):
             raise InvalidArgument("file: lies in the home, or is one of its files; name another", argument="file")
         return path
 

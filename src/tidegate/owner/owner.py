@@ -18,6 +18,7 @@ from tidegate.owner.context import OwnerContext
 from tidegate.owner.history import history, relabel, restore
 from tidegate.owner.purge import Progress, purge
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.limits import Limits
 from tidegate.records.validation import check_key, check_level
 from tidegate.records.version import Purged, Relabelled, Restored, Version
@@ -25,7 +26,7 @@ from tidegate.storage.control import SessionRow
 
 
 @dataclass(frozen=True, slots=True)
-class Erased:
+class Erased(JsonObject):
     """An agent that is erased, or would be.
 
     levels: those that had files. sessions: how many living ones ended.

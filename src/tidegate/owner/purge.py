@@ -14,8 +14,7 @@ from tidegate.core.version_purge import remove
 from tidegate.jobs.retention import forget, orphaned, versions_of
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
-from tidegate.records.message_keys import session_of
-from tidegate.records.record import RecordKind
+from tidegate.records.record import RecordKind, session_of
 from tidegate.records.version import Purged
 from tidegate.storage.base import OwnerCompartment, VersionId
 

@@ -1,1 +1,1 @@
-"""Records: what is kept, its checks and its limits, as values and as text. Pure; no storage, no clock."""
+"""Records: the stored values, their checks and limits, as values and as text. Pure; no storage, no clock."""

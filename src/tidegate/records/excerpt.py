@@ -18,7 +18,7 @@ _ENVELOPE_BYTES = 4096  # the rest of an answer: its own names and a cursor
 
 
 def excerpt(content: str) -> tuple[str, bool]:
-    """The content cut to `EXCERPT_CHARS_MAX` code points at a grapheme boundary, and whether anything was cut."""
+    """Return the content, cut to `EXCERPT_CHARS_MAX` code points at a grapheme boundary, and whether it was cut."""
     if len(content) <= EXCERPT_CHARS_MAX:
         return content, False
     if content.isascii():
@@ -38,7 +38,7 @@ class AnswerSize:
         self._left = ANSWER_BYTES_MAX - _ENVELOPE_BYTES - _json_bytes(echoed)
 
     def takes(self, memory: Memory) -> bool:
-        """Whether the memory still fits; if so, it is counted."""
+        """Return whether the memory still fits; if so, it is counted."""
         self._left -= _FIELDS_BYTES + _json_bytes(memory.key) + _json_bytes(memory.content)
         self._left -= sum(_json_bytes(tag) + 2 for tag in memory.tags)
         return self._left >= 0

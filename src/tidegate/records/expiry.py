@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
-from tidegate.records.durations import read_age
 from tidegate.records.record import Record, RecordKind
+from tidegate.records.times import read_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Expiry:
         return bool(self.tags or self.levels)
 
     def expires_at(self, record: Record) -> datetime | None:
-        """When a memory expires, counted from its last save; None when it never does, or after the last of all times.
+        """Return when a live memory expires, counted from its last save; None for never, and for any other record.
 
-        It only looks at live ones.
+        A time beyond the last that can be written is never.
         """
         if not record.live or record.kind is not RecordKind.MEMORY:
             return None
@@ -38,18 +38,18 @@ class Expiry:
             return None
 
     def seen_at(self, record: Record, now: datetime) -> Record:
-        """The record as it is at a time: once it has expired it is as if it had been deleted at that moment."""
+        """Return the record as it is at a time. An expired one looks as if it was deleted when it expired."""
         expires_at = self.expires_at(record)
         return record if expires_at is None or expires_at > now else replace(record, deleted_at=expires_at)
 
 
 def read_tags(table: Mapping[str, object]) -> dict[str, timedelta]:
-    """Rules by tag, tags as they are stored. Raises: InvalidArgument."""
+    """Read the rules by tag, tags as they are stored. Raises: InvalidArgument."""
     return {unicodedata.normalize("NFC", tag).strip(): _ttl(age, "expiry.tags") for tag, age in table.items()}
 
 
 def read_levels(table: Mapping[str, object]) -> dict[Level, timedelta]:
-    """Rules by level. Raises: InvalidArgument."""
+    """Read the rules by level. Raises: InvalidArgument."""
     return {_level(name): _ttl(age, "expiry.levels") for name, age in table.items()}
 
 
@@ -61,7 +61,7 @@ def _level(name: str) -> Level:
 
 
 def _ttl(age: object, argument: str) -> timedelta:
-    ttl = read_age(age, argument)
+    ttl = read_duration(age, argument)
     if not ttl:
         raise InvalidArgument(f"{argument}: must be longer than 0", argument=argument)
     return ttl

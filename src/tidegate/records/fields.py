@@ -10,13 +10,13 @@ from typing import Any
 
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
-from tidegate.records.timestamps import NotATimeError, read_time, write_time
+from tidegate.records.times import NotATimeError, read_timestamp, write_timestamp
 
-_STORED = {"int": int, "bool": bool}  # what stands in JSON for a field of that type; for any other, text
+_STORED = {"int": int, "bool": bool}  # the JSON type for a field of that type; for any other, text
 
 
 class Fields:
-    """The fields of one object. Every error names the field, and shows nothing of what is in it (P12)."""
+    """The fields of one object. Every error names the field, and shows nothing of its value (P12)."""
 
     def __init__(self, name: str, value: object) -> None:
         if not isinstance(value, dict):
@@ -24,64 +24,64 @@ class Fields:
         self._values: dict[str, Any] = value
 
     def has(self, name: str) -> bool:
-        """Whether there is such a field."""
+        """Return whether there is such a field."""
         return name in self._values
 
     def within(self, name: str) -> Fields:
-        """The fields of the object that it holds. Raises: InvalidArgument."""
+        """Return the fields of the object under that name. Raises: InvalidArgument."""
         return Fields(name, self.value(name))
 
     def value(self, name: str) -> Any:
-        """Whatever it holds. Raises: InvalidArgument when there is no such field."""
+        """Return any value. Raises: InvalidArgument when there is no such field."""
         if name not in self._values:
             raise unfit(name, "is missing")
         return self._values[name]
 
     def text(self, name: str, form: re.Pattern[str] | None = None) -> str:
-        """A text that can be stored, of this form. Raises: InvalidArgument."""
+        """Check that a value is a text that can be stored, of this form, and return it. Raises: InvalidArgument."""
         return check_text(name, self.value(name), form)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts. Raises: InvalidArgument."""
+        """Return a list of texts. Raises: InvalidArgument."""
         value = self.value(name)
         if not isinstance(value, list):
             raise unfit(name, "must be a list")
         return tuple(check_text(name, each) for each in value)
 
     def word(self, name: str, words: Collection[str]) -> str:
-        """One of these words. Raises: InvalidArgument."""
+        """Return one of these words. Raises: InvalidArgument."""
         value = self.text(name)
         if value not in words:
             raise unfit(name, "is none of the words that it can be")
         return value
 
     def count(self, name: str, most: int) -> int:
-        """A whole number from 1 to `most`. Raises: InvalidArgument."""
+        """Return a whole number from 1 to `most`. Raises: InvalidArgument."""
         value = self.value(name)
         if type(value) is not int or not 1 <= value <= most:
             raise unfit(name, f"must be a whole number from 1 to {most}")
         return value
 
     def flag(self, name: str) -> bool:
-        """True or false. Raises: InvalidArgument."""
+        """Return true or false. Raises: InvalidArgument."""
         value = self.value(name)
         if not isinstance(value, bool):
             raise unfit(name, "must be true or false")
         return value
 
     def time(self, name: str) -> datetime:
-        """A time as this program writes it. Raises: InvalidArgument."""
+        """Return a time as this program writes it. Raises: InvalidArgument."""
         value = self.text(name)
         try:
-            moment = read_time(value)
+            time = read_timestamp(value)
         except NotATimeError as error:
             raise unfit(name, str(error)) from None
-        if write_time(moment) != value:
+        if write_timestamp(time) != value:
             raise unfit(name, "is not a time as it is written here")
-        return moment
+        return time
 
     def level(self, name: str) -> Level:
-        """A level. Raises: InvalidArgument."""
+        """Return a level. Raises: InvalidArgument."""
         level = read_label(self.value(name))
         if level is None:
             raise unfit(name, "is not a level")
@@ -89,7 +89,7 @@ class Fields:
 
 
 def check_text(name: str, value: object, form: re.Pattern[str] | None = None) -> str:
-    """A text that can be stored, of this form. Raises: InvalidArgument."""
+    """Check that a value is a text that can be stored, of this form, and return it. Raises: InvalidArgument."""
     if not isinstance(value, str):
         raise unfit(name, "must be a string")
     try:
@@ -102,7 +102,7 @@ def check_text(name: str, value: object, form: re.Pattern[str] | None = None) ->
 
 
 def check_types(values: dict[str, Any], kind: type[Any]) -> None:
-    """Nothing, when each value is of the type that its field in the dataclass declares, as JSON has it.
+    """Check that each value has the type that its field in the dataclass declares, as JSON has it.
 
     Raises: TypeError, also for a field that is not declared. One that is missing is for the dataclass to miss.
     """
@@ -116,5 +116,5 @@ def check_types(values: dict[str, Any], kind: type[Any]) -> None:
 
 
 def unfit(name: str, what: str) -> InvalidArgument:
-    """The error about a field."""
+    """Return the error about a field."""
     return InvalidArgument(f"{name}: {what}", argument=name)

@@ -16,8 +16,8 @@ class Severity(StrEnum):
 class Remedy(StrEnum):
     """What a repair can do about a finding inside a compartment."""
 
-    INDEX = "index"  # make the search index anew from the memories
-    TAGS = "tags"  # make the table of tags anew from the memories
+    INDEX = "index"  # rebuild the search index from the memories
+    TAGS = "tags"  # rebuild the table of tags from the memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Finding:
     """One thing that is not as it should be.
 
     where: a file, by its path below the home. advice: what to do.
-    remedy: how it can be put right from what is there. repaired: it was put right just now.
+    remedy: how a repair can put it right from the other data. repaired: it was put right just now.
     """
 
     severity: Severity
@@ -37,10 +37,10 @@ class Finding:
 
 
 def error(where: str, problem: str, advice: str, *, remedy: Remedy | None = None, repaired: bool = False) -> Finding:
-    """A finding that must be seen to."""
+    """Return a finding that must be seen to."""
     return Finding(Severity.ERROR, where, problem, advice, remedy, repaired)
 
 
 def warning(where: str, problem: str, advice: str, *, remedy: Remedy | None = None, repaired: bool = False) -> Finding:
-    """A finding that should be seen to."""
+    """Return a finding that should be seen to."""
     return Finding(Severity.WARNING, where, problem, advice, remedy, repaired)

@@ -52,6 +52,16 @@ def escape_invisible(text: str, write: Callable[[str], str] = code) -> str:
     return "".join(_pieces(text, 0, len(text), write))
 
 
+def escape_line(text: str) -> str:
+    """Return the text on one line: with an escape for each line feed and tab as well."""
+    return escape_invisible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def escape_json(text: str) -> str:
+    """Return the same JSON text with an escape for whatever a reader does not see, swallows or obeys."""
+    return escape_invisible(text, _json_code)
+
+
 def decided(text: str) -> str:
     """Return the text without a last character that the next one decides on."""
     return text[:-1] if text.endswith(tuple(_BY_NEIGHBOURS)) else text
@@ -81,6 +91,12 @@ class Escaper:
         seen = self._before + text
         self._before = seen[-_CHARS_BEFORE:]
         return "".join(_pieces(seen + after, start, len(seen), code))
+
+
+def _json_code(char: str) -> str:
+    """Return a character as JSON writes it: beyond the first 65,536 in two halves."""
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def _pieces(text: str, start: int, end: int, write: Callable[[str], str]) -> Iterator[str]:

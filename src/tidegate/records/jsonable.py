@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 
 _AS_THEY_ARE = (str, int, bool, float, type(None))
 
@@ -24,7 +24,7 @@ def jsonable(value: object) -> Any:
     if isinstance(value, Enum):  # a level is a number, too, and shown by its name
         return str(value)
     if isinstance(value, datetime):
-        return write_time(value)
+        return write_timestamp(value)
     if isinstance(value, Mapping):
         return {str(key): jsonable(each) for key, each in value.items()}
     if is_dataclass(value):

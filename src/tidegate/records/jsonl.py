@@ -1,11 +1,11 @@
-"""JSON Lines: one value a line, exact for every code point, whatever carries or splits the text."""
+"""JSON Lines: one value a line, exact for every code point, however the text is carried or split."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from tidegate.records import invisible_text as unseen
+from tidegate.records.invisible_text import escape_json
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """One line of a file that is read: the longest content, each byte of it escaped, and room to spare."""
@@ -16,17 +16,17 @@ class NotJsonError(ValueError):
 
 
 def to_line(value: object) -> str:
-    """One line of JSON, without its line end."""
-    return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    """Return one line of JSON for a file: as `json_line`, without spaces between values."""
+    return escape_json(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def escaped(text: str) -> str:
-    """A JSON text, as exact as it was, in which nothing stands raw that a reader does not see, swallows or obeys."""
-    return unseen.escape_invisible(text, _escape)
+def json_line(value: object) -> str:
+    """Return one line of JSON: exact when parsed, with nothing in it that ends a line, reorders it or is invisible."""
+    return escape_json(json.dumps(value, ensure_ascii=False))
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """The one object that a line holds. Raises: NotJsonError, also where a name stands twice."""
+    """Return the one object that a line holds. Raises: NotJsonError, also when a name occurs twice."""
     value = read_value(text)
     if not isinstance(value, dict):
         raise NotJsonError("not a JSON object")
@@ -34,10 +34,10 @@ def read_object(text: str) -> dict[str, Any]:
 
 
 def read_flat(text: str, marks_max: int) -> Any:
-    """Any JSON value of which at most so many bytes stand outside its texts. Raises: NotJsonError.
+    """Return any JSON value with at most `marks_max` bytes outside its strings. Raises: NotJsonError.
 
-    That bounds how deep it is, and how many values it holds, before the first of them is made: of two bytes of JSON an
-    object of fifty would come.
+    That bounds its depth and the number of its values before the first one is made: two bytes of JSON can become an
+    object of fifty.
     """
     bare = text.encode("utf-8", "surrogatepass").replace(b"\\\\", b"").replace(b'\\"', b"")
     if bare.count(b'"') > 2 * marks_max or sum(map(len, bare.split(b'"')[::2])) > marks_max:
@@ -46,7 +46,7 @@ def read_flat(text: str, marks_max: int) -> Any:
 
 
 def read_value(text: str) -> Any:
-    """Any JSON value. Raises: NotJsonError."""
+    """Return any JSON value. Raises: NotJsonError."""
     try:
         return json.loads(text, object_pairs_hook=_distinct)
     except NotJsonError:
@@ -57,14 +57,8 @@ def read_value(text: str) -> Any:
         raise NotJsonError("not JSON that can be read") from None
 
 
-def _escape(char: str) -> str:
-    """As JSON writes it: beyond the first 65,536 characters in two halves."""
-    units = char.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
-
-
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Readers differ in which of two they take, so that what was checked might not be what is used.
+    # Readers differ in which of two they take: the one that was checked might not be the one that is used.
     found = dict(pairs)
     if len(found) != len(pairs):
         raise NotJsonError("a name stands twice in one object")

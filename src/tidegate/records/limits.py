@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.records.json_object import JsonObject
+
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(JsonObject):
     """What is too long or too many. Lengths are code points unless the name says bytes."""
 
     key_chars_max: int = 256

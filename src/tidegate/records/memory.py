@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import overload
 
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.record import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(JsonObject):
     """One memory, as its session sees it.
 
     content: whole from get; in list and search cut to 500 code points at a grapheme boundary, then `truncated` is true.
@@ -37,30 +40,51 @@ class Hit(Memory):
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """What a search found, best first. complete: false when the work budget or the answer's size ended it early."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Hits(JsonObject, Sequence[Hit]):
+    """The hits of a search, best first; equal to a list of the same hits.
+
+    complete: false when the work budget or the answer's size ended the search early.
+    """
 
     hits: tuple[Hit, ...]
     complete: bool
 
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Hits):
+            return (self.hits, self.complete) == (other.hits, other.complete)
+        return list(self.hits) == other if isinstance(other, list) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.hits, self.complete))
+
 
 @dataclass(frozen=True, slots=True)
-class ScoreParts:
+class ScoreParts(JsonObject):
     """A hit's score, and what it is the sum of: BM25 of the words looked up, and what its text adds.
 
-    common: words too common to look up. parts: parts of words. company: words that the best hits share.
+    common: words too common to look up. ngrams: parts of words. feedback: words that the best hits share.
     """
 
     score: float
     bm25: float
     common: float
-    parts: float
-    company: float
+    ngrams: float
+    feedback: float
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(JsonObject):
     """How a search went.
 
     words: each word of the query with the terms that stand for it, corrected where no memory holds it.
@@ -76,7 +100,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(JsonObject):
     """Some memories in key order, and where to go on; None at the end."""
 
     memories: tuple[Memory, ...]
@@ -92,7 +116,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(JsonObject):
     """A save that is stored and audited."""
 
     key: str
@@ -102,7 +126,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(JsonObject):
     """A delete that is stored and audited. still_visible: the level of the lower variant that shows again."""
 
     key: str

@@ -30,7 +30,7 @@ class Origin(StrEnum):
 
     @property
     def from_outside(self) -> bool:
-        """Whether it may say what neither the owner nor the agent thought of: a prompt has it as data alone."""
+        """Return whether others than the owner and the agent may have written it: a prompt gets it only as data."""
         return self in (Origin.TOOL, Origin.IMPORT)
 
 
@@ -38,7 +38,7 @@ _BY_TRUST = (Origin.OWNER, Origin.AGENT, Origin.IMPORT, Origin.TOOL)
 
 
 def least_trusted(origins: Iterable[Origin]) -> Origin:
-    """Where something came from that is made of all these: from the least trusted of them (P18). Of nothing: agent."""
+    """Return the least trusted of the origins, for something made of all of them (P18); AGENT when there are none."""
     return max(origins, key=_BY_TRUST.index, default=Origin.AGENT)
 
 
@@ -47,7 +47,7 @@ class Draft:
     """One version of a record, before a compartment takes it in. It has no level: the compartment stamps its own (P2).
 
     tags: NFC, trimmed, distinct, in code-point order.
-    version: counts from 1, for ever, also over deletions.
+    version: counts from 1, and goes on after a deletion.
     nonce: the random part of the version's audit commitment, from `audit.nonce_of`; it is purged with the text.
     """
 
@@ -76,3 +76,27 @@ class Record(Draft):
     @property
     def live(self) -> bool:
         return self.deleted_at is None
+
+
+# Keys of numbered records: the messages of one session, and the runs of one job, sort together and in order.
+_DIGITS = 12
+
+
+def key_of(session: str, number: int) -> str:
+    """Return the key of a message; that of number 0 is before all of the session's, and no message has it."""
+    return f"{session}/{number:0{_DIGITS}}"
+
+
+def number_of(key: str) -> int:
+    """Return a message's place in its conversation, from 1."""
+    return int(key[-_DIGITS:])
+
+
+def session_of(key: str) -> str:
+    """Return the id of the session whose message it is."""
+    return key[: -_DIGITS - 1]
+
+
+def is_of(key: str, session: str) -> bool:
+    """Return whether a message is this session's, not that of another whose id begins in the same way (P6)."""
+    return session_of(key) == session

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.records.fields import Fields
+from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonl import NotJsonError, read_flat
 from tidegate.records.limits import Limits
 from tidegate.records.validation import check_content, check_names, require
@@ -29,7 +30,7 @@ class TodoState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Todo:
+class Todo(JsonObject):
     """One thing to do."""
 
     content: str
@@ -37,7 +38,7 @@ class Todo:
 
 
 def check_todos(items: object, limits: Limits) -> tuple[Todo, ...]:
-    """A list as a caller sent it: `{content, state?}` each. Raises: InvalidArgument, LimitExceeded."""
+    """Check a list as a caller sent it, `{content, state?}` each. Raises: InvalidArgument, LimitExceeded."""
     if not isinstance(items, list | tuple):
         raise InvalidArgument("todos: must be a list", argument="todos")
     if len(items) > TODOS_MAX:
@@ -50,12 +51,12 @@ def check_todos(items: object, limits: Limits) -> tuple[Todo, ...]:
 
 
 def write_todos(todos: Iterable[Todo]) -> str:
-    """The list as it is stored."""
-    return json.dumps([asdict(todo) for todo in todos], ensure_ascii=False)
+    """Return the list as it is stored."""
+    return json.dumps([todo.to_dict() for todo in todos], ensure_ascii=False)
 
 
 def read_todos(text: str) -> tuple[Todo, ...]:
-    """The list that was stored. Raises: StorageError when it is none."""
+    """Return the list from its stored text. Raises: StorageError when it cannot be read."""
     try:
         items = [Fields("todos", item) for item in read_flat(text, _MARKS_MAX)]
         return tuple(Todo(item.text("content"), TodoState(item.word("state", tuple(TodoState)))) for item in items)

@@ -1,4 +1,4 @@
-"""Checks of what a caller sent: each names the argument and says what to do. None repeats what was sent (P12)."""
+"""Checks of a caller's arguments: each names the argument and says what to do. None repeats its value (P12)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def check_agent(agent: object) -> str:
-    """An agent id: 1 to 64 of `a-z 0-9 . _ -`, starting with a letter or digit, and no device name."""
+    """Check an agent id: 1 to 64 of `a-z 0-9 . _ -`, starting with a letter or digit, and no device name."""
     text = _text("agent", agent)
     if not _AGENT.fullmatch(text) or _DEVICE.fullmatch(text) or text.endswith("."):
         raise InvalidArgument(
@@ -33,12 +33,12 @@ def check_agent(agent: object) -> str:
 
 
 def check_key(key: object, limits: Limits, argument: str = "key") -> str:
-    """A key in NFC; case and spaces are kept."""
+    """Check a key, and return it in NFC; case and spaces are kept."""
     return _label(argument, key, limits.key_chars_max)
 
 
 def check_content(content: object, limits: Limits, argument: str = "content") -> str:
-    """The content exactly as sent, at most `content_bytes_max` bytes of UTF-8."""
+    """Check that the content is at most `content_bytes_max` bytes of UTF-8, and return it exactly as sent."""
     text = _text(argument, content)
     if not text:
         raise InvalidArgument(f"{argument}: must not be empty", argument=argument)
@@ -49,7 +49,10 @@ def check_content(content: object, limits: Limits, argument: str = "content") ->
 
 
 def check_tags(tags: object, limits: Limits, argument: str = "tags") -> tuple[str, ...]:
-    """Tags in NFC, trimmed, distinct, in code-point order; one string, or a JSON list in a string, counts as a list."""
+    """Check tags, and return them in NFC, trimmed, distinct, in code-point order.
+
+    One string, or a JSON list in a string, counts as a list.
+    """
     sent = _items(tags, argument)
     if len(sent) > _SENT_TAGS_MAX:  # before any of them is looked at
         raise _too_much(argument, "tags", limits.tags_max, len(sent))
@@ -63,7 +66,7 @@ def check_tags(tags: object, limits: Limits, argument: str = "tags") -> tuple[st
 
 
 def check_arguments(arguments: object) -> Mapping[str, object]:
-    """The arguments of a tool, by name. A model may send anything."""
+    """Check the arguments of a tool, and return them by name. A model may send anything."""
     if not arguments:
         return {}
     if not isinstance(arguments, Mapping):
@@ -72,19 +75,19 @@ def check_arguments(arguments: object) -> Mapping[str, object]:
 
 
 def check_item(item: object) -> Sequence[object]:
-    """One of many to save: key, content, and maybe tags. A string or a dict would unpack into something else."""
+    """Check one of many to save: key, content, maybe tags. A string or a dict would unpack into something else."""
     if isinstance(item, list | tuple) and len(item) in (2, 3):
         return item
     raise InvalidArgument("items: each must be a tuple of key, content and tags", argument="items")
 
 
 def check_tag(tag: object, limits: Limits) -> str | None:
-    """One tag to filter by, as `check_tags` would store it; None for no filter."""
+    """Check a tag to filter by, and return it as `check_tags` would store it; None for no filter."""
     return None if tag is None else _label("tag", tag.strip() if isinstance(tag, str) else tag, limits.tag_chars_max)
 
 
 def check_query(query: object, limits: Limits) -> str:
-    """The query as sent; nothing in it is syntax."""
+    """Check the query, and return it as sent; nothing in it is syntax."""
     text = _text("query", query)
     if len(text) > limits.query_chars_max:
         raise _too_much("query", "characters", limits.query_chars_max, len(text))
@@ -92,14 +95,14 @@ def check_query(query: object, limits: Limits) -> str:
 
 
 def check_level(level: object, argument: str = "level") -> Level:
-    """A level as the host's own code names it: neither a word nor a number is taken for one."""
+    """Check that the host's own code passed a `Level`: neither a word nor a number counts as one."""
     if not isinstance(level, Level):
         raise InvalidArgument(f"{argument}: must be a Level, such as Level.PUBLIC", argument=argument)
     return level
 
 
 def check_number(argument: str, value: object, *, default: int, most: int) -> int:
-    """A whole number from 1 to `most`; 10.0 counts as 10, None as the default."""
+    """Check a whole number from 1 to `most`; 10.0 counts as 10, None as the default."""
     if value is None:
         return default
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
@@ -109,9 +112,9 @@ def check_number(argument: str, value: object, *, default: int, most: int) -> in
 
 
 def check_names(names: Iterable[object], known: Sequence[str], argument: str = "arguments") -> None:
-    """Nothing when every name is known; the first that is not is refused by its place.
+    """Check that every name is known; refuse the first that is not, by its place.
 
-    P12: not by name, which is a text of the caller's own. An error goes further than the caller does.
+    P12: not by its name, which is the caller's own text. An error travels further than the caller.
     """
     for place, name in enumerate(names, 1):
         if name not in known:
@@ -122,7 +125,7 @@ def check_names(names: Iterable[object], known: Sequence[str], argument: str = "
 
 
 def require(arguments: Mapping[str, object], *names: str) -> None:
-    """Nothing when each of `names` is there and not null."""
+    """Check that each of `names` is present and not null."""
     for name in names:
         if arguments.get(name) is None:
             raise InvalidArgument(f"{name}: is required", argument=name)
@@ -137,7 +140,7 @@ def _text(argument: str, value: object) -> str:
 
 
 def _label(argument: str, value: object, chars_max: int) -> str:
-    """A key or tag in NFC: one visible line that cannot deceive the eye about its order."""
+    """Check a key or tag, and return it in NFC: one visible line that cannot deceive the eye about its order."""
     text = _text(argument, value)
     # Normalising is quadratic in runs of combining marks, so the length comes first; NFC shortens by less than 4.
     if len(text) > 4 * chars_max:
@@ -168,7 +171,7 @@ def _items(tags: object, argument: str) -> list[object]:
 
 
 def _listed(text: str) -> list[object]:
-    """A JSON list in a string, as some models send it; any other string is one tag."""
+    """Read a JSON list in a string, as some models send it; any other string is one tag."""
     if text.lstrip().startswith("["):
         try:
             parsed = json.loads(text)

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.memory import Status
 from tidegate.records.record import Origin
 
@@ -21,7 +22,7 @@ class VersionState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class Version(JsonObject):
     """One version of a memory at one level.
 
     deleted_at: when it was deleted or expired, also where a later version followed.
@@ -40,7 +41,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(JsonObject):
     """A restore that is stored and audited. restored_version: the version whose content lives again."""
 
     key: str
@@ -51,7 +52,7 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
-class Relabelled:
+class Relabelled(JsonObject):
     """A memory that was copied to another level, or would be. copied_from: where the original is, and stays (P3)."""
 
     key: str
@@ -62,12 +63,12 @@ class Relabelled:
 
     @property
     def lowers(self) -> bool:
-        """Whether it makes something known further down: then it cannot be taken back."""
+        """Return whether it makes something known at a lower level: then it cannot be taken back."""
         return not self.copied_from.can_flow_to(self.classification)
 
 
 @dataclass(frozen=True, slots=True)
-class Purged:
+class Purged(JsonObject):
     """What was really removed at one level, or would be.
 
     memories: removed with all their versions. versions: all that were removed.

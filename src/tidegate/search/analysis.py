@@ -38,12 +38,12 @@ class Columns:
 
     @property
     def lengths(self) -> tuple[int, int, int]:
-        """The number of terms by column."""
+        """Return the number of terms by column."""
         return len(self.key), len(self.tags), len(self.content)
 
     @property
     def terms(self) -> set[str]:
-        """All terms, each once."""
+        """Return all terms, each once."""
         return {*self.key, *self.tags, *self.content}
 
 
@@ -71,14 +71,14 @@ class Query:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """All terms of all words, each once, in order."""
+        """Return all terms of all words, each once, in order."""
         return tuple(dict.fromkeys(term for word in self.words for term in word.terms))
 
 
 def analyse(key: str, tags: Sequence[str], content: str) -> Columns:
-    """The index terms of a memory. Deterministic; the time is linear in the length of the text.
+    """Return the index terms of a memory. Deterministic; the time is linear in the length of the text.
 
-    What stands before a first colon labels the rest and is entered twice, so that it weighs more.
+    The words before a first colon label the rest and are entered twice, so that they weigh more.
     """
     content = content[:INDEXED_CHARS_MAX]
     label = _LABEL.match(content)
@@ -90,7 +90,7 @@ def analyse(key: str, tags: Sequence[str], content: str) -> Columns:
 
 
 def analyse_query(text: str) -> Query:
-    """The words that a query asks for. Every character is literal; no words, an empty query."""
+    """Return the words that a query asks for. Every character is literal; no words, an empty query."""
     text = text[:QUERY_CHARS_MAX]
     found = list(dict.fromkeys(pieces(text)))
     written = [text for text, kind in found if kind is PieceKind.WORD]
@@ -126,7 +126,7 @@ def _terms(found: Iterable[Piece], forms: Mapping[str, list[str]]) -> list[str]:
 
 
 def _forms(words: Iterable[str], stemmers: Stemmers) -> dict[str, list[str]]:
-    """Each word's terms: the folded word, its stems, and its form with accents, where they differ.
+    """Return each word's terms: the folded word, its stems, and its form with accents, where they differ.
 
     Words that are grammar in any language have no stems: these would be stubs of a letter or two.
     """

@@ -58,13 +58,13 @@ _LANGUAGES = {
     "hy": Language("armenian", "armenian"),
 }
 _FIRST_OF_SCRIPT = {language.script: code for code, language in reversed(_LANGUAGES.items())}
-# Where scripts begin, up to the next; empty: no stemmer for what is there.
+# Where scripts begin, up to the next; empty: no stemmer for that script.
 _SCRIPT_STARTS = tuple("\u0370\u0400\u0530\u0590\u0600\u0780\u0900\u0980\u0b80\u0c00\u1e00\u1f00")
 _SCRIPTS = ("latin", "greek", "cyrillic", "armenian", "", "arabic", "", "devanagari", "", "tamil", "", "latin", "")
 
 
 def _codes(forms: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-    """The languages of each form, from pairs of language and form."""
+    """Return the languages of each form, from pairs of language and form."""
     languages: dict[str, dict[str, None]] = {}
     for code, form in forms:
         languages.setdefault(form, {})[code] = None
@@ -78,7 +78,7 @@ _LETTER = re.compile(f"[{''.join(_LETTERS)}]")
 
 
 def function_word_languages(word: str, *, ascii_text: bool) -> tuple[str, ...]:
-    """The languages in which this lower-case word is a function word.
+    """Return the languages in which this lower-case word is a function word.
 
     ascii_text: nothing in the text has an accent, so they may have been left out.
     """
@@ -86,12 +86,12 @@ def function_word_languages(word: str, *, ascii_text: bool) -> tuple[str, ...]:
 
 
 def is_function_word(word: str) -> bool:
-    """Whether this lower-case word, as written or folded, is a function word in any language."""
+    """Return whether this lower-case word, as written or folded, is a function word in any language."""
     return word in _FOLDED or word in _WRITTEN
 
 
 def guess(words: Iterable[str], text: str) -> dict[str, float]:
-    """How much speaks for each language: its function words and letters, less where other languages share them.
+    """Return the evidence for each language: its function words and letters, less where other languages share them.
 
     A text in plain ASCII is in English until more than one word of grammar tells otherwise: one may be a name.
     """
@@ -108,7 +108,7 @@ def guess(words: Iterable[str], text: str) -> dict[str, float]:
 
 
 def likely(guessed: Mapping[str, float]) -> frozenset[str]:
-    """The languages that have at least half as much for them as the first.
+    """Return the languages with at least half the evidence of the first.
 
     One word is not enough for any but English, for it may be a name: `Ada` means `there is` in Indonesian.
     """
@@ -117,7 +117,7 @@ def likely(guessed: Mapping[str, float]) -> frozenset[str]:
 
 
 def script(word: str) -> str:
-    """The script in which a word begins, where that decides about stems; else empty."""
+    """Return the script in which a word begins, if stemming depends on it; else an empty string."""
     if word.isascii():
         return "latin"
     return _SCRIPTS[bisect(_SCRIPT_STARTS, word[:1])]
@@ -133,7 +133,7 @@ class Stemmers:
         self._english_too = english_too
 
     def stems(self, written_in: str, words: list[str]) -> list[list[str]]:
-        """The folded stems of lower-case words of one script, from each stemmer that suits: none, one or more."""
+        """Return the folded stems of lower-case words of one script, a list from each stemmer that suits."""
         found = [[fold(stem) for stem in Stemmer.Stemmer(name, 0).stemWords(words)] for name in self._names(written_in)]
         if written_in == "arabic":
             found.append([_light_arabic(fold(word)) for word in words])
@@ -153,7 +153,7 @@ class Stemmers:
 
 
 def _light_arabic(word: str) -> str:
-    """Without article, conjunction and common endings: Snowball leaves these on many words."""
+    """Strip article, conjunction and common endings: Snowball leaves these on many words."""
     for prefix in ("وال", "بال", "كال", "فال", "لل", "ال", "و"):
         if word.startswith(prefix) and len(word) - len(prefix) >= (2 if len(prefix) > 1 else 3):
             word = word[len(prefix) :]

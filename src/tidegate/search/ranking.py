@@ -1,7 +1,7 @@
 """Ranking: which query terms to look up, and in which order the matches come.
 
 BM25 over statistics pooled across the visible compartments, and over nothing else (P5): scores of different
-compartments compare, and what is hidden has no part in them.
+compartments compare, and hidden memories have no part in them.
 """
 
 import math
@@ -47,7 +47,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How often each query term stands in key, tags and content of a memory, and their lengths in terms."""
+    """How often each query term occurs in key, tags and content of a memory, and their lengths in terms."""
 
     counts: Mapping[str, tuple[int, int, int]]
     lengths: tuple[int, int, int]
@@ -72,14 +72,14 @@ RankedT = TypeVar("RankedT", bound=Ranked)
 
 
 def idf(frequency: int, statistics: Statistics) -> float:
-    """The weight of a term that stands in so many memories; never below zero."""
+    """Return the weight of a term that occurs in `frequency` memories; never below zero."""
     return math.log1p(max(statistics.documents - frequency + 0.5, 0.5) / (frequency + 0.5))
 
 
 def select_terms(query: Query, frequencies: Mapping[str, int]) -> tuple[str, ...]:
-    """The terms to look up in phase one, rarest first, as many as the bound on postings allows.
+    """Return the terms to look up in phase one, rarest first, as many as the bound on postings allows.
 
-    frequencies: in how many visible memories each term stands, counted in each compartment up to FREQUENCY_MAX;
+    frequencies: in how many visible memories each term occurs, counted in each compartment up to FREQUENCY_MAX;
     absent or 0 when in none. Nothing is chosen when no term exists, or all are common.
     """
     known = ((frequencies.get(term, 0), place, term) for place, term in enumerate(query.terms))
@@ -90,7 +90,7 @@ def select_terms(query: Query, frequencies: Mapping[str, int]) -> tuple[str, ...
 
 
 def select_common(query: Query, frequencies: Mapping[str, int], probe: Collection[str]) -> tuple[tuple[str, ...], ...]:
-    """Words too common for phase one, the rarest three, each as its terms: to be looked for all together in
+    """Return words too common for phase one, the rarest three, each as its terms: to be looked for all together in
     the newest memories, which costs little however many hold them. Empty when phase one does without.
     """
     left: list[tuple[bool, int, int, tuple[str, ...]]] = []
@@ -115,7 +115,7 @@ class Scorer:
         self._slopes = [_B * statistics.documents / total if total else 0.0 for total in statistics.lengths]
 
     def score(self, match: Match) -> float:
-        """How well a memory answers the query, rounded to 6 decimals; 0 when nothing matches."""
+        """Return how well a memory answers the query, rounded to 6 decimals; 0 when nothing matches."""
         counts, columns = match.counts, zip(COLUMN_WEIGHTS, self._slopes, match.lengths, strict=True)
         key, tags, content = (weight / (1 - _B + slope * length) for weight, slope, length in columns)
         total = 0.0
@@ -131,11 +131,11 @@ class Scorer:
 
 
 def score(query: Query, match: Match, frequencies: Mapping[str, int], statistics: Statistics) -> float:
-    """The score of a single memory; for many, make a `Scorer` once."""
+    """Return the score of a single memory; for many, make a `Scorer` once."""
     return Scorer(query, frequencies, statistics).score(match)
 
 
 def best_first(matches: Iterable[RankedT]) -> list[RankedT]:
-    """By score, then newest first, then by key in code point order."""
+    """Return the matches by score, then newest first, then by key in code point order."""
     by_key = sorted(matches, key=lambda match: match.key)
     return sorted(by_key, key=lambda match: (match.score, match.updated_at), reverse=True)

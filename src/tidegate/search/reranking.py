@@ -1,9 +1,9 @@
-"""Reranking: the best matches again, by what a lookup of whole words cannot see.
+"""Reranking: score the best matches again, by what a lookup of whole words cannot see.
 
-Three things are read from the texts of the candidates themselves. Common words, which the lookup left out.
-Parts of words: three letters in a row that a text shares with the query find other endings, compounds and
-typing errors in any language. And company: words that the best candidates share are likely to be about what
-was asked, though the query did not say them. Nothing else is looked at, so what is hidden has no part in it (P5).
+It reads three things from the texts of the candidates themselves. Common words, which the lookup left out.
+Ngrams: three letters in a row that a text shares with the query find other endings, compounds and typing errors in
+any language. Feedback: words that the best candidates share are likely to be about the question, though the query
+did not say them. It looks at nothing else, so hidden memories have no part in it (P5).
 """
 
 import math
@@ -21,31 +21,31 @@ RERANKED_MAX = 64
 TEXT_CHARS_MAX = 2_000
 """How much of each text is read, from its beginning."""
 
-_PARTS_WEIGHT = 0.2
-_COMPANY_WEIGHT = 0.45
-_LENGTH = 0.15  # how much a long text counts for less: it holds more parts of words by chance
-_LEADERS = 8  # candidates whose company counts
+_NGRAMS_WEIGHT = 0.2
+_FEEDBACK_WEIGHT = 0.45
+_LENGTH = 0.15  # how much a long text counts for less: it holds more ngrams by chance
+_LEADERS = 8  # candidates whose words are feedback
 _CONSIDERED_MAX = 40  # words of theirs, of which the rarest so many count:
-_COMPANIONS_MAX = 20
+_FEEDBACK_WORDS_MAX = 20
 _INSIDE_CHARS_MIN = 5  # shorter words are not looked for inside others
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What a candidate's score rises by."""
+    """What reranking adds to a candidate's score."""
 
     common: float = 0.0
-    parts: float = 0.0
-    company: float = 0.0
+    ngrams: float = 0.0
+    feedback: float = 0.0
 
     @property
     def total(self) -> float:
-        """All of it."""
-        return self.common + self.parts + self.company
+        """Return the sum."""
+        return self.common + self.ngrams + self.feedback
 
     def rounded(self) -> tuple[float, float, float]:
-        """Each, to 6 decimals."""
-        return round(self.common, 6), round(self.parts, 6), round(self.company, 6)
+        """Return each part, to 6 decimals."""
+        return round(self.common, 6), round(self.ngrams, 6), round(self.feedback, 6)
 
 
 def rerank(
@@ -55,21 +55,21 @@ def rerank(
     frequencies: Mapping[str, int],
     statistics: Statistics,
 ) -> list[Gain]:
-    """The gain of each candidate, in their order.
+    """Return the gain of each candidate, in their order.
 
     candidates: score and text (key, tags and content) of the best RERANKED_MAX, best first. probe: the terms that
-    were looked up. frequencies, statistics: as for `rank.score`. A gain depends on these arguments alone.
+    were looked up. frequencies, statistics: as for `ranking.score`. A gain depends on these arguments alone.
     """
     if not candidates:
         return []
     texts = [skeleton(text[:TEXT_CHARS_MAX]) for _, text in candidates]
     discounts = _discounts(texts)
     common = _common(query, texts, probe, frequencies, statistics)
-    parts = [_PARTS_WEIGHT * gain for gain in _parts(query, texts, discounts)]
-    scores = [score + found + part for (score, _), found, part in zip(candidates, common, parts, strict=True)]
+    ngrams = [_NGRAMS_WEIGHT * gain for gain in _ngrams(query, texts, discounts)]
+    scores = [score + found + ngram for (score, _), found, ngram in zip(candidates, common, ngrams, strict=True)]
     mass = sum(word.weight * idf(max(frequencies.get(word.terms[0], 0), 1), statistics) for word in query.words)
-    company = [_COMPANY_WEIGHT * mass * gain for gain in _company(query, texts, scores, discounts)]
-    return [Gain(*each) for each in zip(common, parts, company, strict=True)]
+    feedback = [_FEEDBACK_WEIGHT * mass * gain for gain in _feedback(query, texts, scores, discounts)]
+    return [Gain(*each) for each in zip(common, ngrams, feedback, strict=True)]
 
 
 def _discounts(texts: Sequence[str]) -> list[float]:
@@ -84,7 +84,7 @@ def _common(
     frequencies: Mapping[str, int],
     statistics: Statistics,
 ) -> list[float]:
-    """The words in each text that are in too many memories to be looked up, by their weight."""
+    """Return the weight of the words in each text that are in too many memories to be looked up."""
     gains = [0.0] * len(texts)
     for word in query.words:
         frequency = max((frequencies.get(term, 0) for term in word.terms), default=0)
@@ -95,22 +95,22 @@ def _common(
     return gains
 
 
-def _parts(query: Query, texts: Sequence[str], discounts: Sequence[float]) -> list[float]:
-    """The parts of query words in each text, each worth the more the fewer of the candidates have it."""
+def _ngrams(query: Query, texts: Sequence[str], discounts: Sequence[float]) -> list[float]:
+    """Return the worth of the ngrams of query words in each text: the fewer candidates have one, the more."""
     weights: dict[str, float] = {}
     for word in query.words:
-        for part in _parts_of(word):
-            weights[part] = max(weights.get(part, 0.0), word.weight)
+        for ngram in _ngrams_of(word):
+            weights[ngram] = max(weights.get(ngram, 0.0), word.weight)
     gains = [0.0] * len(texts)
-    for part, weight in weights.items():
-        holders = [number for number, text in enumerate(texts) if part in text]
+    for ngram, weight in weights.items():
+        holders = [number for number, text in enumerate(texts) if ngram in text]
         worth = weight * _rarity(len(holders), len(texts))
         for number in holders:
             gains[number] += worth
     return [gain / discount for gain, discount in zip(gains, discounts, strict=True)]
 
 
-def _parts_of(word: Word) -> list[str]:
+def _ngrams_of(word: Word) -> list[str]:
     if word.kind is PieceKind.GRAM:
         return [word.text]
     if word.kind is not PieceKind.WORD or word.weight < 1:
@@ -119,8 +119,8 @@ def _parts_of(word: Word) -> list[str]:
     return [text[start : start + 3] for start in range(len(text) - 2)]
 
 
-def _company(query: Query, texts: Sequence[str], scores: Sequence[float], discounts: Sequence[float]) -> list[float]:
-    """How much each text has, from 0 to about 1, of the words that the leading texts share."""
+def _feedback(query: Query, texts: Sequence[str], scores: Sequence[float], discounts: Sequence[float]) -> list[float]:
+    """Return the share, from 0 to about 1, that each text has of the words that the leading texts share."""
     asked = {word.text for word in query.words}
     leaders = sorted(range(len(texts)), key=lambda number: -scores[number])[:_LEADERS]
     best, mean = scores[leaders[0]], sum(map(len, texts)) / len(texts)
@@ -137,7 +137,7 @@ def _company(query: Query, texts: Sequence[str], scores: Sequence[float], discou
             weighed.append((support[word] * rarity, word, rarity, holders))
     weighed.sort(key=lambda each: (-each[0], each[1]))
     gains, whole = [0.0] * len(texts), 0.0
-    for weight, _, rarity, holders in weighed[:_COMPANIONS_MAX]:
+    for weight, _, rarity, holders in weighed[:_FEEDBACK_WORDS_MAX]:
         whole += weight * rarity
         for number in holders:
             gains[number] += weight * rarity
@@ -145,7 +145,7 @@ def _company(query: Query, texts: Sequence[str], scores: Sequence[float], discou
 
 
 def _words(text: str, asked: set[str]) -> dict[str, None]:
-    """The words of a text that may be company, each once, short ones with the spaces around them."""
+    """Return the words of a text that may be feedback, each once, short ones with the spaces around them."""
     found: dict[str, None] = {}
     for word in text.split():
         if is_unspaced(word):

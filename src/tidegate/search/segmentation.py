@@ -37,7 +37,7 @@ _WORD, _JOINED, _GRAM, _CHARACTER = PieceKind
 
 
 def _marks() -> str:
-    """The combining marks of living scripts: Python's \\w leaves them out, which would cut Hindi at its vowels."""
+    """Return the combining marks of living scripts: Python's \\w omits them, which would cut Hindi at its vowels."""
     blocks = ((0x300, 0x1B00), (0x1CD0, 0x1E00), (0x20D0, 0x2100), (0x302A, 0x309B), (0xA66F, 0xAC00))
     points = (chr(point) for low, high in blocks for point in range(low, high))
     return "".join(mark for mark in points if unicodedata.category(mark)[0] == "M")
@@ -65,7 +65,7 @@ _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 _ACCENT = re.compile(
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c]"
 )
-# Whatever may be a mark and no letter; a letter or a space begins anew. And the two letters that normalise to marks.
+# Any mark that is no letter; a letter or a space begins a new run. And the two letters that normalise to marks.
 _MARKS_RUN = re.compile(r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32}")
 _VARIANTS = str.maketrans(
     {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ς": "σ"}
@@ -74,7 +74,7 @@ _VARIANTS = str.maketrans(
 
 
 def pieces(text: str) -> list[Piece]:
-    """The pieces of a text in order; the parts of a compound stand before their joined forms.
+    """Return the pieces of a text in order; the parts of a compound come before their joined forms.
 
     The time is linear in the length of the text. Punctuation of ASCII alone gives nothing.
     """
@@ -92,7 +92,7 @@ def pieces(text: str) -> list[Piece]:
 
 
 def fold(word: str) -> str:
-    """The text without accents and variant letters; vowel signs that carry the sound stay."""
+    """Return the text without accents and variant letters; vowel signs that carry the sound stay."""
     if word.isascii():
         return word
     bare = _ACCENT.sub("", _normal("NFD", word))
@@ -100,33 +100,33 @@ def fold(word: str) -> str:
 
 
 def skeleton(text: str) -> str:
-    """The folded words of a text with spaces around each, to be searched for parts of words."""
+    """Return the folded words of a text with spaces around each, to be searched for parts of words."""
     if text.isascii():
         return f" {text.lower().translate(_GAP_ASCII)} "
     return f" {_GAP.sub(' ', fold(_plain(text).lower()))} "
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether the text holds a script that writes without spaces."""
+    """Return whether the text holds a script that writes without spaces."""
     return not text.isascii() and _UNSPACED.search(text) is not None
 
 
 def grams(run: str) -> list[str]:
-    """The overlapping pieces of a run of a script without spaces: threes for Thai and its like, else pairs."""
+    """Return the overlapping pieces of a run of a script without spaces: threes for Thai and its like, else pairs."""
     found = _UNSPACED.search(run)
     size = 3 if found is not None and found[2] else 2
     return [run[start : start + size] for start in range(max(len(run) - size + 1, 1))]
 
 
 def _plain(text: str) -> str:
-    """The text in compatibility form. It grows a little: one letter that stands for 18 would make it huge."""
+    """Return the text in compatibility form, cut where it grows a lot: one letter can stand for 18."""
     if text.isascii():
         return text
     return _normal("NFKC", text)[: 2 * len(text) + _ROOM_CHARS].translate(_INVISIBLE)
 
 
 def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
-    """The text in a normal form; of a run of marks that no language writes, each 32 by themselves.
+    """Return the text in a normal form; of a run of marks that no language writes, each 32 separately.
 
     Putting marks in order takes the square of their number, so a run of a mebibyte would not end within the hour.
     """
@@ -137,7 +137,7 @@ def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
 
 
 def _compound(chunk: str, found: list[Piece]) -> None:
-    """Symbols, words with marks or signs, and parts held together by joints."""
+    """Add symbols, words with marks or signs, and parts held together by joints."""
     if len(chunk) == 1:
         if unicodedata.category(chunk)[0] == "S" and chunk not in _SKIN_TONES:
             found.append((chunk, _CHARACTER))
@@ -164,7 +164,7 @@ def _part(part: str, found: list[Piece]) -> None:
 
 
 def _word(word: str, found: list[Piece]) -> None:
-    """A word, or where scripts without spaces are in it, their runs in pieces and the rest as words."""
+    """Add a word; if it holds scripts without spaces, add their runs in pieces and the rest as words."""
     if not is_unspaced(word):
         found.append((word[:WORD_CHARS_MAX], _WORD))
         return

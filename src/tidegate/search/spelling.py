@@ -22,7 +22,7 @@ _WEIGHT = 0.8
 
 
 def words_of(terms: str) -> list[str]:
-    """What of index terms, with spaces between them, belongs in the vocabulary: each once, in code point order.
+    """Return the vocabulary of index terms with spaces between them: each word once, in code point order.
 
     Words of letters alone, neither short nor long, in scripts that write with spaces.
     """
@@ -31,12 +31,12 @@ def words_of(terms: str) -> list[str]:
 
 
 def is_word(term: str) -> bool:
-    """Whether an index term belongs in the vocabulary."""
+    """Return whether an index term belongs in the vocabulary."""
     return words_of(term) == [term]
 
 
 def unknown(query: Query, frequencies: Mapping[str, int]) -> list[Word]:
-    """The words of a query that may be misspelled: in no visible memory in any form, and long enough to tell."""
+    """Return the words of a query that may be misspelled: long enough to tell, and in no visible memory in any form."""
     return [
         word
         for word in query.words
@@ -49,7 +49,7 @@ def unknown(query: Query, frequencies: Mapping[str, int]) -> list[Word]:
 
 
 def ranges(word: Word) -> list[tuple[str, str]]:
-    """Where to look for what was meant: terms at or above the first of each pair and below the second.
+    """Return where to look for the word that was meant: terms from the first of each pair on, below the second.
 
     The first two letters are taken to be right, or to have changed places.
     """
@@ -59,7 +59,7 @@ def ranges(word: Word) -> list[tuple[str, str]]:
 
 
 def closest(word: Word, vocabulary: Iterable[str]) -> tuple[str, ...]:
-    """Terms with few errors, those with the fewest first, then in code point order, at most sixteen.
+    """Return terms with few errors, those with the fewest first, then in code point order, at most sixteen.
 
     vocabulary: terms of the ranges. One letter left out, put in, changed or swapped with its neighbour is an
     error; words of eight letters may have two.
@@ -71,7 +71,7 @@ def closest(word: Word, vocabulary: Iterable[str]) -> tuple[str, ...]:
 
 
 def corrected(query: Query, suggestions: Mapping[str, tuple[str, ...]], frequencies: Mapping[str, int]) -> Query:
-    """The query with the best suggestions for its unknown words, by their text; these weigh a little less.
+    """Return the query with the best suggestions for its unknown words, by their text; these weigh a little less.
 
     frequencies: in how many visible memories the suggested terms stand; those in none are left out (P8).
     """
@@ -89,7 +89,10 @@ def _errors_max(word: Word) -> int:
 
 
 def _errors(a: str, b: str, most: int) -> int:
-    """The errors between two words, or more than `most`. Bounded by 4 ** most steps beside the common beginnings."""
+    """Return the number of errors between two words, or more than `most`.
+
+    It takes 4 ** most steps at most, beside the common beginning.
+    """
     if not most:
         return int(a != b)
     start = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidegate.records.excerpt import excerpt
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 from tidegate.tools import schema
 from tidegate.tools.tool import Annotations, Arguments, Tool
 
@@ -37,7 +37,7 @@ def shown(job: Job) -> dict[str, Any]:
         **({"truncated": True} if truncated else {}),
         "classification": str(job.level),
         "origin": str(job.origin),
-        **({} if job.next_run_at is None else {"next_run_at": write_time(job.next_run_at)}),
+        **({} if job.next_run_at is None else {"next_run_at": write_timestamp(job.next_run_at)}),
     }
 
 

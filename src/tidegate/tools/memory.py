@@ -49,7 +49,7 @@ def _get(session: Session, arguments: Arguments) -> dict[str, Any]:
 
 
 def _search(session: Session, arguments: Arguments) -> dict[str, Any]:
-    return results.searched(arguments["query"], session.memory.find(**arguments))
+    return results.searched(arguments["query"], session.memory.search(**arguments))
 
 
 def _list(session: Session, arguments: Arguments) -> dict[str, Any]:

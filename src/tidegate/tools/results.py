@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
-from tidegate.records.timestamps import write_time
+from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved, ScoreParts
+from tidegate.records.times import write_timestamp
 
 
 def saved(value: Saved) -> dict[str, Any]:
@@ -32,15 +31,15 @@ def found(key: str, memory: Memory | None) -> dict[str, Any]:
         "tags": list(memory.tags),
         "version": memory.version,
         "origin": str(memory.origin),
-        "created_at": write_time(memory.created_at),
-        "updated_at": write_time(memory.updated_at),
+        "created_at": write_timestamp(memory.created_at),
+        "updated_at": write_timestamp(memory.updated_at),
     }
     return result if memory.newer_below is None else {**result, "newer_below": str(memory.newer_below)}
 
 
 def searched(query: str, hits: Hits) -> dict[str, Any]:
     """What a search answers."""
-    return {"query": query, "results": [_hit(hit) for hit in hits.hits], "complete": hits.complete}
+    return {"query": query, "results": [_hit(hit) for hit in hits], "complete": hits.complete}
 
 
 def explained(query: str, explanation: Explanation) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def explained(query: str, explanation: Explanation) -> dict[str, Any]:
         "words": {word: list(terms) for word, terms in explanation.words.items()},
         "looked_up": list(explanation.looked_up),
         "common": [list(terms) for terms in explanation.common],
-        "parts": [asdict(parts) for parts in explanation.parts],
+        "parts": [_parts(parts) for parts in explanation.parts],
     }
     return {**searched(query, explanation.found), "explanation": how}
 
@@ -69,6 +68,16 @@ def _hit(hit: Hit) -> dict[str, Any]:
     return {**_memory(hit), "score": hit.score}
 
 
+def _parts(parts: ScoreParts) -> dict[str, Any]:
+    return {
+        "score": parts.score,
+        "bm25": parts.bm25,
+        "common": parts.common,
+        "parts": parts.ngrams,
+        "company": parts.feedback,
+    }
+
+
 def _memory(memory: Memory) -> dict[str, Any]:
     result = {
         "key": memory.key,
@@ -76,6 +85,6 @@ def _memory(memory: Memory) -> dict[str, Any]:
         "classification": str(memory.classification),
         "tags": list(memory.tags),
         "origin": str(memory.origin),
-        "updated_at": write_time(memory.updated_at),
+        "updated_at": write_timestamp(memory.updated_at),
     }
     return {**result, "truncated": True} if memory.truncated else result

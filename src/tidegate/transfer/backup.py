@@ -18,6 +18,7 @@ from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonl import to_line
 from tidegate.records.limits import Limits
 from tidegate.records.record import Record, RecordKind
@@ -40,7 +41,7 @@ _PACK_LEVEL = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackedUp:
+class BackedUp(JsonObject):
     """What a backup holds, or what was restored from one. versions: of all records, superseded and deleted ones too."""
 
     agent: str
@@ -86,7 +87,8 @@ class Backup:
             raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
         missing = [session for session in sessions if self._is_missing(session)]
         with nullcontext() if dry_run else self._nothing_left_behind():
-            if not (dry_run or self._provider.claim(self._agent, summary.ids)):  # P9: the chains hold in no other
+            # P9: the chains hold in no other compartments.
+            if not (dry_run or self._provider.make_with_ids(self._agent, summary.ids)):
                 raise _not_empty()
             with self._provider.view(self._agent, Level.RESTRICTED) as view:
                 unfinished = [each for each in view.visible if not _is_restored(each, summary.heads[each.level])]
@@ -206,7 +208,7 @@ class Backup:
                 stack.enter_context(compartment.transaction())
                 if compartment.last_entry() is not None:
                     return
-            self._provider.discard(self._agent)
+            self._provider.erase_unused(self._agent)
 
     def _restore_levels(self, path: Path, heads: Mapping[Level, Entry | None]) -> None:
         with ExitStack() as stack:

@@ -21,7 +21,7 @@ from tidegate.records.fields import Fields, unfit
 from tidegate.records.jsonl import NotJsonError, read_flat
 from tidegate.records.limits import Limits
 from tidegate.records.record import Origin, Record, RecordKind
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 from tidegate.records.validation import check_agent
 from tidegate.transfer.restorable import RestoreBounds, check_name, check_parents, check_record
 
@@ -79,7 +79,7 @@ class BackupSummary:
 
 
 def heading(agent: str, at: datetime) -> dict[str, Any]:
-    return {"format": FORMAT, "version": VERSION, "agent": agent, "created_at": write_time(at)}
+    return {"format": FORMAT, "version": VERSION, "agent": agent, "created_at": write_timestamp(at)}
 
 
 def session_line(session: BackedUpSession) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def level_line(place: Place) -> dict[str, Any]:
 
 def entry_line(entry: Entry) -> dict[str, Any]:
     event = {name: getattr(entry.event, name) for name in AuditEvent.__slots__}
-    fields = {"sequence": entry.sequence, **event, "at": write_time(entry.event.at)}
+    fields = {"sequence": entry.sequence, **event, "at": write_timestamp(entry.event.at)}
     return {"entry": {**fields, "previous": entry.previous, "hash": entry.hash}}
 
 
@@ -109,7 +109,7 @@ def version_line(record: Record, *, newest: bool) -> dict[str, Any]:
             "origin": record.origin,
             "version": record.version,
             "nonce": record.nonce,
-            **{name: time and write_time(time) for name, time in times.items()},
+            **{name: time and write_timestamp(time) for name, time in times.items()},
         },
     }
 

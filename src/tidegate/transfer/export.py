@@ -20,9 +20,10 @@ from tidegate.policy.events import PostToolResponse
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.session_state import SessionState
+from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonl import to_line
 from tidegate.records.record import Record, RecordKind
-from tidegate.records.timestamps import write_time
+from tidegate.records.times import write_timestamp
 from tidegate.storage.base import CompartmentReader
 
 FORMAT = "tidegate-export"
@@ -31,7 +32,7 @@ _BATCH = 32  # records read at once: at the most so many of the longest contents
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(JsonObject):
     """What an export holds: every live variant at or below `level`."""
 
     level: Level
@@ -67,7 +68,7 @@ def _heading(agent: str, level: Level, memories: int, at: datetime) -> dict[str,
         "agent": agent,
         "level": level.name,
         "memories": memories,
-        "exported_at": write_time(at),
+        "exported_at": write_timestamp(at),
     }
 
 
@@ -80,8 +81,8 @@ def _line(record: Record) -> dict[str, Any]:
         "classification": record.level.name,
         "origin": record.origin,
         "version": record.version,
-        "created_at": write_time(record.created_at),
-        "updated_at": write_time(record.updated_at),
+        "created_at": write_timestamp(record.created_at),
+        "updated_at": write_timestamp(record.updated_at),
     }
 
 

@@ -19,9 +19,10 @@ from tidegate.errors import InvalidArgument, Refused, TidegateError
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level, read_label
+from tidegate.records.json_object import JsonObject
 from tidegate.records.limits import Limits
 from tidegate.records.record import Draft, Origin, Record, RecordKind
-from tidegate.records.timestamps import NotATimeError, read_time
+from tidegate.records.times import NotATimeError, read_timestamp
 from tidegate.records.validation import check_content, check_key, check_tags
 from tidegate.search.analysis import analyse
 from tidegate.storage.base import Compartment, CompartmentReader
@@ -32,7 +33,7 @@ _LABEL_SHIFT = 48  # the level above these bits, the place in the file below: of
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(JsonObject):
     """A message to the owner about one memory of the source. refused: it was not imported, for a fault or its label."""
 
     place: str
@@ -56,7 +57,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class Imported(JsonObject):
     """What an import did, or would do. Each memory of the source counts once.
 
     creates, updates: the keys, in the order of the source, of a dry run; an import that is done names none.
@@ -304,7 +305,7 @@ def _label(label: object, level: Level) -> Level:
 
 def _time(name: str, value: object) -> datetime | None:
     try:
-        return None if value is None else read_time(value)
+        return None if value is None else read_timestamp(value)
     except NotATimeError as error:
         raise InvalidArgument(f"{name}: {error}", argument=name) from None
 

@@ -23,8 +23,7 @@ from tidegate.jobs.schedule import check_form
 from tidegate.policy.rules import CHILD_DEPTH_MAX, GENERATIONS_MAX
 from tidegate.records.fields import unfit
 from tidegate.records.limits import Limits
-from tidegate.records.message_keys import key_of, number_of, session_of
-from tidegate.records.record import Record, RecordKind
+from tidegate.records.record import Record, RecordKind, key_of, number_of, session_of
 from tidegate.records.todo import KEY, check_todos, read_todos
 from tidegate.records.validation import check_content, check_key, check_tags
 

@@ -10,7 +10,8 @@ from tidegate.errors import StorageError
 from tidegate.files import read_small_text
 from tidegate.jobs.job import Job
 from tidegate.policy.levels import Level
-from tidegate.records.prompt_block import data_block, json_line
+from tidegate.records.jsonl import json_line
+from tidegate.records.prompt_block import data_block
 from tidegate.records.record import Origin, least_trusted
 
 TRIGGER_BYTES_MAX = 64 * 1024

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from tidegate.audit.chain import AuditEvent, Entry, Pen, Place
+from tidegate.audit.chain import STATE_ACTIONS, Action, AuditEvent, Entry, Pen, Place
 from tidegate.policy.levels import Level
 from tidegate.records.record import Draft, Record, RecordKind
-from tidegate.search import ranking as rank
+from tidegate.search import ranking
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns
 from tidegate.search.ranking import Match, Statistics
 from tidegate.search.spelling import is_word
 from tidegate.storage.base import (
     Candidate,
+    CompartmentReader,
     OwnerCompartment,
     StorageProvider,
     VersionId,
@@ -29,7 +30,6 @@ from tidegate.storage.base import (
 )
 from tidegate.storage.inmemory.control_store import InMemoryControlStore
 from tidegate.storage.inmemory.tables import Transactional
-from tidegate.storage.inmemory.witness import InMemoryWitness
 
 
 class InMemoryCompartment(Transactional, OwnerCompartment):
@@ -69,7 +69,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
 
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
         held = [columns.terms for columns in self._columns.values()]
-        return {term: min(sum(term in words for words in held), rank.FREQUENCY_MAX) for term in terms}
+        return {term: min(sum(term in words for words in held), ranking.FREQUENCY_MAX) for term in terms}
 
     def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
         held = {term for columns in self._columns.values() for term in columns.terms}
@@ -80,7 +80,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         found: list[tuple[float, Candidate]] = []
         for key, columns in self._columns.items():
             counts = _counts(columns, set(terms))
-            weight = sum(rank.idf(frequencies[term], statistics) for term in counts)
+            weight = sum(ranking.idf(frequencies[term], statistics) for term in counts)
             if counts:
                 match = Match(counts, columns.lengths)
                 found.append((weight, Candidate(key, self._records[RecordKind.MEMORY, key].updated_at, match)))
@@ -125,7 +125,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         entry = self._pen.write(event, self.last_entry())
         self._set(self._entries, entry.sequence, entry)
 
-    # For the owner and the upkeep
+    # For the owner and for maintenance
 
     def versions(self, kind: RecordKind, key: str) -> list[Record]:
         found = [record for record, _ in self.every_version() if (record.kind, record.key) == (kind, key)]
@@ -140,7 +140,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         found = (record for record, _ in self.every_version() if self._died(record, before))
         return [VersionId(record.kind, record.key, record.version) for record in found]
 
-    def remove(self, version: VersionId) -> Record | None:
+    def purge_version(self, version: VersionId) -> Record | None:
         name = (version.kind, version.key, version.version)
         found = self._versions.get(name)
         if found is not None:
@@ -195,12 +195,30 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         self._set(self._analysis, "whole", ANALYSIS_VERSION)
 
     def _died(self, version: Record, before: datetime) -> bool:
-        """Deleted by then, or followed by a version that was saved by then."""
+        """Return whether it was deleted by then, or followed by a version that was saved by then."""
         newest = self._records.get((version.kind, version.key), version)
         if any(r.deleted_at is not None and r.deleted_at <= before for r in (version, newest)):
             return True
         followers = (r for r in self.versions(version.kind, version.key) if r.version > version.version)
         return any(follower.updated_at <= before for follower in followers)
+
+
+class InMemoryWitness(Witness):
+    """The chain of one compartment, searched entry by entry: the executable specification of a witness."""
+
+    def __init__(self, compartment: CompartmentReader) -> None:
+        self.level = compartment.level
+        self._entries = compartment.entries
+
+    def state_actions(self, session: str) -> Set[Action]:
+        return STATE_ACTIONS & {entry.event.action for entry in self._entries() if entry.event.session == session}
+
+    def opened(self) -> Iterator[tuple[str, int]]:
+        opened = [entry for entry in self._entries() if entry.event.action is Action.OPEN]
+        return ((entry.event.session, entry.sequence) for entry in reversed(opened))
+
+    def heard(self, session: str, *, after: int) -> bool:
+        return any(entry.event.session == session for entry in self._entries(after=after))
 
 
 class InMemoryProvider(StorageProvider):
@@ -232,7 +250,7 @@ class InMemoryProvider(StorageProvider):
         self._own(agent, level)
         yield self._compartments[agent, level]
 
-    def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
+    def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
         with self._lock:
             there = [each for level in ids if (each := self._compartments.get((agent, level))) is not None]
             others = [each for each in there if each.id != ids[each.level]]
@@ -256,7 +274,7 @@ class InMemoryProvider(StorageProvider):
                 del self._compartments[agent, level]
         return there
 
-    def discard(self, agent: str) -> None:
+    def erase_unused(self, agent: str) -> None:
         self.erase(agent, dry_run=False)
 
     def has(self, agent: str) -> bool:
@@ -274,7 +292,7 @@ class InMemoryProvider(StorageProvider):
         return tuple(self._own(agent, level) or InMemoryCompartment(agent, level) for level in levels)
 
     def _own(self, agent: str, level: Level) -> InMemoryCompartment | None:
-        """The compartment there, if any. Raises: StorageError when it is not the one that belongs there (P17)."""
+        """Return the compartment there, if any. Raises: StorageError when it does not belong there (P17)."""
         found = self._compartments.get((agent, level))
         if found is not None and found.place != Place(agent, level, self.control.compartment(agent, level) or ""):
             raise not_its_own()

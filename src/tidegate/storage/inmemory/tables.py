@@ -1,4 +1,4 @@
-"""Dicts that change together: what the in-memory provider keeps things in."""
+"""Dicts that change together: the tables of the in-memory provider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class Transactional:
-    """One lock, and of the transaction under way a list of what to undo when it fails."""
+    """One lock, and a list of the changes to undo when the current transaction fails."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -48,7 +48,7 @@ class Transactional:
             table.pop(key, None)
 
     def _remember(self, table: dict[K, V], key: K) -> None:
-        """Under the lock, so that the transaction under way is this thread's. Without one, each change is its own."""
+        """Note how to undo a change. Under the lock, so that the transaction, if any, is this thread's."""
         if self._undo is None:
             return
         if key in table:

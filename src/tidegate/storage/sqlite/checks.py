@@ -70,7 +70,7 @@ _TOTALS = (
 def examine_compartment(
     path: Path, where: str, agent: str, level: Level, control: ControlStore | None
 ) -> list[Finding]:
-    """Why a compartment's file cannot be used; it is only read.
+    """Return the reasons why a compartment's file cannot be used; it is only read.
 
     where: how findings name it. control: to know which one belongs there, where it is sound.
     """
@@ -90,12 +90,12 @@ def examine_compartment(
 
 
 def examine_rows(path: Path, where: str) -> list[Finding]:
-    """Where the rows of a compartment's file that can be used disagree with each other; it is only read."""
+    """Return the disagreements between the rows of a usable compartment's file; it is only read."""
     return _reading(path, where, _RESTORE, lambda db: [*_rows(db, where), *_index(db, where)])
 
 
 def examine_control(path: Path, where: str) -> list[Finding]:
-    """What is wrong with the control store's file, which is only read."""
+    """Return the faults of the control store's file, which is only read."""
 
     def inside(db: SqliteConnection) -> Iterable[Finding]:
         return [*_soundness(db, where, CONTROL, _LOST_SESSIONS)] or _sessions(db, where)
@@ -104,7 +104,7 @@ def examine_control(path: Path, where: str) -> list[Finding]:
 
 
 def restore_tags(path: Path) -> None:
-    """Make the table of tags anew from the records. Raises: StorageError."""
+    """Rebuild the table of tags from the records. Raises: StorageError."""
     with driver_errors(), closing(open_file(path, writable=True, synchronous="FULL")) as db, db:
         db.execute("DELETE FROM tags")
         db.execute(f"INSERT INTO tags {_TAGS_OF_RECORDS}")
@@ -113,7 +113,7 @@ def restore_tags(path: Path) -> None:
 def _reading(
     path: Path, where: str, advice: str, examine: Callable[[SqliteConnection], Iterable[Finding]]
 ) -> list[Finding]:
-    """What an examination finds, all of it at one moment."""
+    """Return all that an examination finds at one moment."""
     if not os.access(path, os.R_OK):
         return [error(where, "this user cannot read it", "give it to the user that runs Tidegate")]
     try:

@@ -1,4 +1,4 @@
-"""Leaving no trace: a file without what was removed. The narrow door to what a confined connection may not do."""
+"""Compaction: a file without any trace of what was purged. Only here a connection may do what confined ones may not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMPACT_WAIT_MS = 5_000
 
 
 def compact(path: Path) -> bool:
-    """Whether nothing of what was removed remains in the file, its free pages, its index and its log.
+    """Clear removed text out of the file, its free pages, its index and its log; return whether none remains.
 
     False when others were reading or writing, or the disk is full: then some may remain, and nothing else is lost.
     Takes about the file's size in memory, and as much on disk meanwhile. Raises: StorageError.
@@ -91,17 +91,17 @@ def _compact(connection: SqliteConnection) -> bool:
 
 
 def _scrub(connection: SqliteConnection) -> None:
-    """Whatever is freed from here on is overwritten with zeros, in memory and so in the file."""
+    """Overwrite freed space with zeros from here on, in memory and so in the file."""
     connection.pragma("secure_delete", "ON")
 
 
 def _merge_index(connection: SqliteConnection) -> None:
-    """A deleted row leaves its terms in the index until segments are merged: merge them all into one."""
+    """Merge all segments of the index into one: until then a deleted row leaves its terms in them."""
     connection.execute("INSERT INTO terms (terms) VALUES ('optimize')")
 
 
 def _rewrite(connection: SqliteConnection) -> bool:
-    """Every page anew, without free ones; then the log back to nothing. False while somebody still needs the log."""
+    """Rewrite every page, without free ones, then empty the log. False while somebody still needs the log."""
     connection.execute("VACUUM")
     ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return not busy

@@ -104,7 +104,7 @@ UPDATE statistics SET documents = documents + ?, key_terms = key_terms + ?, tags
 
 
 class SqliteCompartment(Compartment):
-    """Reads and writes one file through one connection. What the driver raises is wrapped by whoever holds it."""
+    """Reads and writes one file through one connection. Its holder wraps the driver's errors."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class SqliteCompartment(Compartment):
 
     @property
     def sealed(self) -> bool:
-        """Whether the file was opened as one that nobody can change."""
+        """Return whether the file was opened as immutable."""
         return is_sealed(self._db)
 
     def close(self) -> None:
@@ -259,7 +259,7 @@ class SqliteCompartment(Compartment):
         return int(row)
 
     def _analysis(self) -> int:
-        """The version of the text analysis behind the index; below zero while it is being made."""
+        """Return the version of the text analysis behind the index; below zero while it is being made."""
         rows: list[Row] = self._db.execute("SELECT analysis FROM compartment").fetchall()
         return int(rows[0][0]) if rows else 0
 
@@ -302,7 +302,7 @@ def _any_of(terms: Sequence[str]) -> str:
 
 
 def _quoted(term: str) -> str:
-    """A full-text expression for exactly this term: nothing in it is syntax."""
+    """Return a full-text expression for exactly this term, in which nothing is syntax."""
     return '"' + term.replace('"', '""') + '"'
 
 
@@ -334,7 +334,7 @@ def _tags(text: str) -> tuple[str, ...]:
 
 
 def stamp(time: datetime) -> int:
-    """Whole microseconds since 1970, as the file keeps times."""
+    """Return whole microseconds since 1970, as the file stores times."""
     return (time - _EPOCH) // _MICROSECOND
 
 

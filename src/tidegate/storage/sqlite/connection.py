@@ -64,7 +64,7 @@ class SqliteConnection(apsw.Connection):
 
 
 def storage_error(error: apsw.Error) -> StorageError:
-    """The error a caller may see: no engine text, no SQL, no path (P12)."""
+    """Return the error that a caller may see: no engine text, no SQL, no path (P12)."""
     if is_full(error):
         return DiskFull("the disk is full; nothing was changed; make room on it, or purge")
     advice = (text for kind, text in _ADVICE if isinstance(error, kind))
@@ -72,23 +72,23 @@ def storage_error(error: apsw.Error) -> StorageError:
 
 
 def is_busy(error: apsw.Error) -> bool:
-    """Whether others were in the way, so that the same may work later."""
+    """Return whether others were in the way, so that the same may work later."""
     return isinstance(error, apsw.BusyError | apsw.LockedError)
 
 
 def is_full(error: apsw.Error) -> bool:
-    """Whether there was no room: for a page, or for the memory of the log, without which nothing is read."""
+    """Return whether there was no room: for a page, or for the memory of the log, without which nothing is read."""
     return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_SHMSIZE
 
 
 def damaged() -> StorageError:
-    """For what is in a file and cannot have been written by this program."""
+    """Return the error for content of a file that this program cannot have written."""
     return StorageError(_DAMAGED)
 
 
 @contextmanager
 def driver_errors() -> Iterator[None]:
-    """What the driver raises inside becomes a `StorageError`."""
+    """Turn any error of the driver inside into a `StorageError`."""
     try:
         yield
     except apsw.Error as error:
@@ -96,9 +96,9 @@ def driver_errors() -> Iterator[None]:
 
 
 def open_file(path: Path, *, writable: bool, synchronous: str) -> SqliteConnection:
-    """A connection to a database that exists. It is never made here: a missing file is an error (P17).
+    """Open a database that exists. It is never made here: a missing file is an error (P17).
 
-    Until it is confined, nothing it does changes the file.
+    Until the connection is confined, nothing it does changes the file.
     synchronous: NORMAL, or FULL for what must survive power loss once acknowledged.
     """
     _keep_private(path)
@@ -118,7 +118,7 @@ def open_file(path: Path, *, writable: bool, synchronous: str) -> SqliteConnecti
 
 
 def open_foreign(path: Path) -> SqliteConnection:
-    """A connection to somebody else's database, for reading. Where nobody has it open, nothing is put beside it."""
+    """Open somebody else's database for reading. If nobody has it open, no file appears beside it."""
     beside = [path.with_name(f"{path.name}{suffix}") for suffix in ("-shm", "-journal")]
     if _size(wal_of(path)) == 0 and not any(each.exists() for each in beside):
         connection = _open_sealed(path)
@@ -132,7 +132,7 @@ def open_foreign(path: Path) -> SqliteConnection:
 
 
 def is_sealed(connection: SqliteConnection) -> bool:
-    """Whether the file was opened as one that nobody can change: then it is not to be kept open for long."""
+    """Return whether the file was opened as immutable: then it must not be kept open for long."""
     return bool(connection.open_flags & apsw.SQLITE_OPEN_URI)
 
 
@@ -146,18 +146,18 @@ def close(connection: SqliteConnection) -> None:
 
 
 def wal_of(path: Path) -> Path:
-    """Where SQLite keeps the write-ahead log of a database."""
+    """Return the path of a database's write-ahead log."""
     return beside_of(path)[0]
 
 
 def beside_of(path: Path) -> tuple[Path, Path]:
-    """The log of a database and the log's memory: beside the file itself, also when a link leads there."""
+    """Return the paths of a database's log and its shared memory: beside the file itself, not beside a link to it."""
     file = Path(os.path.realpath(path)) if path.is_symlink() else path
     return file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")
 
 
 def _keep_private(path: Path) -> None:
-    """A file behind a link was put there by hand, with any mode: what SQLite puts beside it has the same one."""
+    """Make a file behind a link private: it was put there by hand, and SQLite gives files beside it the same mode."""
     if path.is_symlink():
         for each in (path, *beside_of(path)):
             with suppress(OSError):  # another user's, which `doctor` tells
@@ -165,7 +165,7 @@ def _keep_private(path: Path) -> None:
 
 
 def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> None:
-    """A new database, made by a script of SQL statements; in the file, and synchronised, on return."""
+    """Create a database from a script of SQL statements; it is in the file, and synchronised, on return."""
     connection = SqliteConnection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     try:
         _write_ahead(connection)
@@ -187,9 +187,9 @@ def copy_file(connection: SqliteConnection, path: Path) -> None:
 
 
 def confine(connection: SqliteConnection, *, writable: bool, table: str | None = None) -> None:
-    """The second wall (P17): from now on only plain reads, and changes where `writable`; of one table, if given.
+    """Allow only plain reads from now on, and changes if `writable`; of one table, if given: the second wall (P17).
 
-    No ATTACH, so no other file can be reached; no schema change; no other pragma. It runs when a statement is
+    No ATTACH, so no other file can be reached; no schema change; no other pragma. The check runs when a statement is
     prepared, not for each row.
     """
     allowed = _READING | _CHANGING if writable else _READING
@@ -223,15 +223,15 @@ def _is_fixed(action: int, table: str) -> bool:
 
 
 def set_synchronous(connection: SqliteConnection, synchronous: str) -> None:
-    """NORMAL: power loss may cost the last moments, whole transactions at a time. FULL: it costs nothing."""
+    """Set what power loss may cost. NORMAL: the last transactions, each as a whole. FULL: nothing."""
     connection.execute(f"PRAGMA synchronous = {synchronous}")
 
 
 @contextmanager
 def transaction(connection: SqliteConnection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """All the changes inside, or none; with a plain BEGIN, one moment in time for all the reads inside.
+    """Make all the changes inside, or none; with a plain BEGIN, read as of one moment in all the reads inside.
 
-    A signal's exception comes right after a statement that was run, BEGIN among them: that is inside as well.
+    A signal's exception comes right after a statement that was run, such as BEGIN: that is inside as well.
     """
     try:
         connection.execute(begin)
@@ -246,7 +246,7 @@ def transaction(connection: SqliteConnection, begin: str = "BEGIN IMMEDIATE") ->
 
 @contextmanager
 def bounded_work(connection: SqliteConnection) -> Iterator[None]:
-    """Ends a search after `SEARCH_STEPS_MAX` virtual machine steps, the same for the same data.
+    """End a search after `SEARCH_STEPS_MAX` virtual machine steps, the same for the same data.
 
     Raises: BudgetSpentError.
     """
@@ -268,7 +268,7 @@ def bounded_work(connection: SqliteConnection) -> Iterator[None]:
 
 
 def _is_sealed(path: Path) -> bool:
-    """Whether the folder cannot be written and no log stands beside the file: then WAL has no place for its memory."""
+    """Return whether the folder cannot be written and has no log: then WAL has no place for its shared memory."""
     if os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         return False
     log, memory = beside_of(path)
@@ -281,7 +281,7 @@ def _open_sealed(path: Path) -> SqliteConnection:
 
 
 def _size(path: Path) -> int:
-    """In bytes; 0 for a file that is not there."""
+    """Return a file's size in bytes; 0 for a missing file."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -289,12 +289,12 @@ def _size(path: Path) -> int:
 
 
 def _leave_file_alone(connection: SqliteConnection, alone: bool) -> None:
-    """Whether the last connection, when it closes, leaves the log as it is instead of writing it into the file."""
+    """Set whether the last connection, when it closes, leaves the log as it is instead of writing it into the file."""
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(alone))
 
 
 def _wait_for_locks(connection: SqliteConnection) -> None:
-    """Another process may be writing: wait up to `BUSY_TIMEOUT_MS`, never fail at once.
+    """Wait up to `BUSY_TIMEOUT_MS` when another process is writing, never fail at once.
 
     SQLite's own waiting looks ever less often, up to 100 ms apart: whoever waits longest is starved by newcomers.
     """
@@ -314,29 +314,29 @@ def _wait_for_locks(connection: SqliteConnection) -> None:
 
 
 def _write_ahead(connection: SqliteConnection) -> None:
-    """WAL: readers never wait for a writer, and a commit is one append. The file remembers it."""
+    """Use a write-ahead log: readers never wait for a writer, and a commit is one append. The file remembers it."""
     connection.pragma("journal_mode", "wal")
 
 
 def _defend(connection: SqliteConnection) -> None:
-    """No writes to the schema or to shadow tables by hand, no functions from a schema, no strings in double quotes."""
+    """Forbid writes to the schema or to shadow tables, functions from a schema, and strings in double quotes."""
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
 
 
 def _keep_temporary_data_in_memory(connection: SqliteConnection) -> None:
-    """Sorting must not spill content into temporary files, which have no level (P11)."""
+    """Keep sorting from spilling content into temporary files, which have no level (P11)."""
     connection.pragma("temp_store", "memory")
 
 
 def _plan_once(connection: SqliteConnection) -> None:
-    """A statement has one plan, whatever is asked: else some are compiled anew at each run, those of FTS5 as well."""
+    """Keep one plan for a statement, whatever its values: else some are compiled at each run, those of FTS5 as well."""
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 def _tally(api: apsw.FTS5ExtensionApi, *_arguments: object) -> bytes:
-    """For the current row, how often each phrase stands in each column: one byte each, 255 for more."""
+    """Return how often each phrase occurs in each column of the current row: one byte each, 255 for more."""
     counts = [len(offsets) for phrase in range(api.phrase_count) for offsets in api.phrase_locations(phrase)]
     try:
         return bytes(counts)

@@ -140,18 +140,18 @@ class SqliteControlStore(ControlStore):
                     held.close()
 
     def _change(self, statement: str, bindings: tuple[Value, ...]) -> None:
-        """Inside a transaction only, which also wraps what the driver raises."""
+        """Run a change, inside a transaction only, which also wraps what the driver raises."""
         if self._writer is None or self._owner != threading.get_ident():
             raise StorageError("the control store is changed in transactions only")
         self._writer.db.execute(statement, bindings)
 
     def _require_own_process(self) -> None:
-        """A fork inherits connections but not their locks: using them would damage the store."""
+        """Raise StorageError after a fork: it inherits connections but not their locks, and using them does damage."""
         if os.getpid() != self._process:
             raise StorageError("the store was opened before this process was forked; open it again")
 
     def _exists(self) -> bool:
-        """Whether the file is there. Raises: StorageError when it was: a loss is not made good by a new one (P4)."""
+        """Return whether the file exists. Raises: StorageError when it was lost: a new one is no substitute (P4)."""
         known = self._known  # by now: another thread may be making it
         if not self._files.has_control():
             if known:
@@ -161,7 +161,7 @@ class SqliteControlStore(ControlStore):
         return True
 
     def _current(self, held: _Held | None, *, writable: bool) -> _Held:
-        """A connection to the file that bears the name: the one held, or a new one."""
+        """Return a connection to the file that now has the name: the one held, or a new one."""
         if self._closed:
             raise StorageError("the store is closed")
         if held is not None and held.was_named():
@@ -181,11 +181,11 @@ class _Held:
         self._checked_at = time.monotonic()
 
     def is_named(self) -> bool:
-        """Whether the file and its log bear their names."""
+        """Return whether the file and its log still have their names."""
         return self._file.holds() and (self._log is None or self._log.holds())
 
     def was_named(self) -> bool:
-        """Whether they did when last looked at, which is not long ago."""
+        """Return whether they had them at the last check, which is not long ago."""
         now = time.monotonic()
         if now - self._checked_at < sqlite_files.CHECK_SECONDS:
             return True

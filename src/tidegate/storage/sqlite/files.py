@@ -25,8 +25,8 @@ from tidegate.storage.sqlite.connection import (
     open_file,
     wal_of,
 )
+from tidegate.storage.sqlite.disk import OPENING_BYTES, Reserve
 from tidegate.storage.sqlite.migration import migrate, migrate_control
-from tidegate.storage.sqlite.reserve import OPENING_BYTES, Reserve
 from tidegate.storage.sqlite.schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
 
 _T = TypeVar("_T")
@@ -37,7 +37,7 @@ FILE_MODE = 0o600
 MAKING = ".making"
 
 CHECK_SECONDS = 0.5
-"""How long an open file may be read again before it is checked that it still bears its name. Writes always are."""
+"""How long an open file may be read before its name is checked again. Writes always are checked."""
 
 
 class HomeFiles:
@@ -48,7 +48,7 @@ class HomeFiles:
         self.reserve = Reserve(home)
 
     def with_room(self, open_it: Callable[[], _T]) -> _T:
-        """What is opened, if need be in some of the room that is kept back: never by a way past the log."""
+        """Open something, if need be with some of the disk space kept in reserve: never by a way past the log."""
         try:
             return open_it()
         except DiskFull:
@@ -66,8 +66,8 @@ class HomeFiles:
     def compartment(self, agent: str, level: Level) -> Path:
         return self._home / "agents" / agent / f"{level.name.lower()}.db"
 
-    def keeps(self, path: Path) -> bool:
-        """Whether a path lies in the home, is one of its files by another name, or leads there."""
+    def owns_path(self, path: Path) -> bool:
+        """Return whether a path lies in the home, is one of its files under another name, or leads there."""
         real = Path(os.path.realpath(path))
         named = Path(os.path.realpath(path.parent)) / path.name  # of a link: where the link itself lies
         if any(_is_same(self._home, each) for file in (real, named) for each in (file, *file.parents)):
@@ -76,7 +76,7 @@ class HomeFiles:
         return any(_is_same(each, real) for each in own)
 
     def agents(self) -> list[str]:
-        """Agents whose compartments are there, by name, with those of whom that cannot be looked up (P6)."""
+        """Return the agents whose compartments exist, by name, with those whose folder cannot be looked up (P6)."""
         folder = self._home / "agents"
         try:
             names = sorted(entry.name for entry in folder.iterdir())
@@ -93,11 +93,11 @@ class HomeFiles:
             return True
 
     def has_compartments(self, agent: str) -> bool:
-        """Whether the agent's files are there, or were.
+        """Return whether the agent's files exist, or existed.
 
-        A kill while they were made leaves some, and the mark that they are being made: then they are made on, since
-        nothing is used before all are there. Without it a lack is a loss, never papered over, and met by those whose
-        view the lost file is part of. No file is opened for this, since some lie above who asks (P5).
+        A kill while they were made leaves some of them, and the mark that they are being made: then the rest are made,
+        since nothing is used before all exist. Without the mark a missing file is a loss, never papered over, and met
+        by those whose view it is part of. No file is opened for this, since some lie above the caller (P5).
         """
         there = [exists(self.compartment(agent, level)) for level in Level]
         return all(there) or (any(there) and not exists(self._making(agent)))
@@ -110,12 +110,12 @@ class HomeFiles:
             raise StorageError("home: cannot be written; run it again") from None
 
     def make_compartments(self, agent: str, ids: Mapping[Level, str]) -> None:
-        """All four files, each whole from the moment it is there. Another process may do the same at the same time.
+        """Make all four files, each whole from the moment it exists. Another process may do the same at the same time.
 
-        The mark that they are being made is there before the first, and until the last is. It counts for nothing where
-        all are: a process that was overtaken may leave it.
+        The mark that they are being made exists before the first of them, and until the last. Once all exist it means
+        nothing: a process that was overtaken may leave it.
 
-        The control store's file comes first, so that where there are compartments, its absence is a loss.
+        The control store's file comes first, so that its absence beside compartments is a loss.
         """
         self.make_control()
         if not any(exists(self.compartment(agent, level)) for level in Level):
@@ -126,13 +126,13 @@ class HomeFiles:
         self.end_making(agent)
 
     def make_control(self) -> None:
-        """The control store's file. Raises: StorageError when it was lost: with it went the taints (P4, P17)."""
+        """Make the control store's file. Raises: StorageError when it was lost, and the taints with it (P4, P17)."""
         if not self.has_control():
             self._make(self.control, CONTROL, ())
             self.reserve.make()
 
     def has_control(self) -> bool:
-        """Whether the control store's file is there. Raises: StorageError when only compartments are."""
+        """Return whether the control store's file exists. Raises: StorageError when only compartments do."""
         if exists(self.control):
             return True
         if self.agents() and not exists(self.control):
@@ -170,7 +170,7 @@ class HomeFiles:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether both are there and one file or folder, as the file system sees it."""
+    """Return whether both paths exist and are one file or folder, as the file system sees it."""
     try:
         return one.samefile(other)
     except OSError:
@@ -178,7 +178,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Whether the file is there. Raises: StorageError when that cannot be looked up."""
+    """Return whether the file exists. Raises: StorageError when that cannot be looked up."""
     try:
         return path.exists()
     except OSError:
@@ -187,7 +187,7 @@ def exists(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """Which file bears a name. An open file that has lost its name is lost: what is written there, nobody reads."""
+    """Which file has a name. An open file that has lost its name is lost: nobody reads what is written there."""
 
     path: Path
     device: int
@@ -195,7 +195,7 @@ class FileIdentity:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Of the file that bears the name now. Raises: StorageError when none does, or an empty one."""
+        """Return the identity of the file with this name. Raises: StorageError when none has it, or an empty one."""
         try:
             found = path.stat()
         except FileNotFoundError:
@@ -208,7 +208,7 @@ class FileIdentity:
 
     @classmethod
     def of_log(cls, path: Path) -> Self | None:
-        """Of the write-ahead log beside a database that is open; None where there is none, as in a sealed folder."""
+        """Return that of the write-ahead log of an open database; None without a log, as in a read-only folder."""
         log = wal_of(path)
         try:
             found = log.stat()
@@ -217,7 +217,7 @@ class FileIdentity:
         return cls(log, found.st_dev, found.st_ino)
 
     def holds(self) -> bool:
-        """Whether it still does."""
+        """Return whether that file still has the name."""
         try:
             found = self.path.stat()
         except OSError:
@@ -226,9 +226,9 @@ class FileIdentity:
 
 
 def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, synchronous: str) -> SqliteConnection:
-    """A confined connection to a compartment's file, which must be what its name says (P17).
+    """Open a compartment's file, confined; it must be the agent's and level's that its name says (P17).
 
-    Whether it is the one that belongs there, only the control store knows.
+    Only the control store knows whether it is the one that belongs there.
     """
     with _opened(path, COMPARTMENT_VERSION, migrate, writable=writable, synchronous=synchronous) as connection:
         if connection.execute("SELECT agent, level FROM compartment").fetchall() != [(agent, level.name)]:
@@ -238,9 +238,9 @@ def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, sy
 
 
 def open_audit(path: Path, agent: str, level: Level) -> SqliteConnection:
-    """A connection to a compartment's file that reads the audit and nothing else. It puts the log away if it is last.
+    """Open a compartment's file to read the audit and nothing else. The last connection puts the log away.
 
-    So a look from below leaves no file behind, where the next may come upon a folder that it cannot write.
+    So a look from below leaves no file behind, in a folder that the next process may not be able to write.
     """
     connection = open_compartment(path, agent, level, writable=True, synchronous="NORMAL")
     confine(connection, writable=False, table="audit")
@@ -248,13 +248,13 @@ def open_audit(path: Path, agent: str, level: Level) -> SqliteConnection:
 
 
 def open_whole(path: Path) -> SqliteConnection:
-    """A connection to a compartment's file that is not confined, for who says which one it is."""
+    """Open a compartment's file without confining the connection, to set its id."""
     with _opened(path, COMPARTMENT_VERSION, migrate, writable=True, synchronous="FULL") as connection:
         return connection
 
 
 def open_control(path: Path, *, writable: bool) -> SqliteConnection:
-    """A confined connection to the control store's file. One that only reads puts the log away too, if it is last."""
+    """Open the control store's file, confined. If the last connection only reads, it puts the log away too."""
     with _opened(path, CONTROL_VERSION, migrate_control, writable=True, synchronous="FULL") as connection:
         confine(connection, writable=writable)
         return connection
@@ -264,7 +264,7 @@ def open_control(path: Path, *, writable: bool) -> SqliteConnection:
 def _opened(
     path: Path, version: int, update: Callable[[Path], None], *, writable: bool, synchronous: str
 ) -> Iterator[SqliteConnection]:
-    """A connection to a file of our schema, migrated if need be; closed again when what follows fails."""
+    """Open a file of our schema, migrated if need be; close it again when the next steps fail."""
     FileIdentity.of(path)
     with driver_errors():
         connection = open_file(path, writable=writable, synchronous=synchronous)

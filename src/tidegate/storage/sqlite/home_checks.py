@@ -19,15 +19,15 @@ from tidegate.records.validation import check_agent
 from tidegate.storage.base import fresh_id
 from tidegate.storage.sqlite.connection import beside_of
 from tidegate.storage.sqlite.control_store import SqliteControlStore
+from tidegate.storage.sqlite.disk import filesystem_of, is_coherent
 from tidegate.storage.sqlite.files import FILE_MODE, FOLDER_MODE, MAKING, HomeFiles, exists
-from tidegate.storage.sqlite.filesystems import filesystem_of, is_coherent
 from tidegate.storage.sqlite.places import Places
 
 FREE_BYTES_MIN = 100 * 1024 * 1024
 """Below this a disk counts as nearly full."""
 
 LEFT_SECONDS = 600
-"""A file that was being made and has not changed for so long was left by whoever made it."""
+"""A file that was being made and has not changed for so long was left by its maker."""
 
 _DATABASE = re.compile(r"(control|public|internal|confidential|restricted)\.db(-wal|-shm)?")
 _HALF_MADE = re.compile(r"\..+\.[0-9a-f]{16}\.new(-wal|-shm)?")
@@ -40,7 +40,7 @@ def examine_place(
     filesystem: Callable[[Path], str | None] = filesystem_of,
     free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
 ) -> Iterator[Finding]:
-    """What is wrong with where the home lies."""
+    """Yield the faults of the home's location."""
     found = filesystem(home)
     if not is_coherent(found):
         advice = "move the home to a local disk; copied while nothing runs, it stays whole"
@@ -52,7 +52,7 @@ def examine_place(
 
 
 def examine_modes(home: Path, *, repair: bool) -> Iterator[Finding]:
-    """Folders and databases that others than their owner may read or write."""
+    """Yield folders and databases that others than their owner may read or write."""
     for path in (home, *sorted(home.glob("agents")), *sorted(home.glob("agents/*"))):
         if path.is_dir():
             yield from _mode(home, path, FOLDER_MODE, repair=repair)
@@ -64,7 +64,7 @@ def examine_modes(home: Path, *, repair: bool) -> Iterator[Finding]:
 
 
 def examine_files(home: Path, *, repair: bool) -> Iterator[Finding]:
-    """Files that should be there and are not, and the other way about."""
+    """Yield files that are missing, and files that should not exist."""
     files = HomeFiles(home)
     folders = sorted(path for path in home.glob("agents/*") if path.is_dir())
     for folder in folders:
@@ -82,7 +82,7 @@ def examine_files(home: Path, *, repair: bool) -> Iterator[Finding]:
 
 
 def examine_key_file(path: Path) -> Iterator[Finding]:
-    """Whether others can read the key of the audit chains."""
+    """Yield a finding if others can read the key of the audit chains."""
     if os.name == "posix" and path.exists() and _bits(path) & 0o077:
         yield error("audit.key_file", f"others may use it: its mode is {_bits(path):o}", "chmod 600")
 
@@ -131,7 +131,7 @@ def _stray(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
 
 
 def _database(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
-    """Who may use a database's file, or one beside it; where it is a link, those where it leads."""
+    """Check who may use a database's file, or one beside it; of a link, those beside its target."""
     yield from _mode(home, path, FILE_MODE, repair=repair)
     if path.is_symlink():
         advice = "while nothing runs, move the file that it leads to here in its place, with its -wal if there is one"
@@ -145,7 +145,7 @@ def _mode(home: Path, path: Path, mode: int, *, repair: bool, where: str = "") -
     if os.name == "posix" and bits & ~mode:
         repaired = repair and _done(partial(path.chmod, bits & mode))
         advice = f"chmod {mode:o}, or run `tidegate doctor --repair`"
-        # Who may only look into a folder learns names and sizes; what is in the files, they guard themselves.
+        # A folder that others can list shows names and sizes; the files guard their own content.
         finding = error if mode == FILE_MODE or bits & (stat.S_IWGRP | stat.S_IWOTH) else warning
         yield finding(
             where or _below(home, path), f"others may use it: its mode is {bits:o}", advice, repaired=repaired
@@ -153,7 +153,7 @@ def _mode(home: Path, path: Path, mode: int, *, repair: bool, where: str = "") -
 
 
 def _done(act: Callable[[], object]) -> bool:
-    """Whether a repair could be done: the file may be another user's."""
+    """Do a repair, and return whether that was possible: the file may be another user's."""
     try:
         act()
     except OSError:
@@ -162,12 +162,12 @@ def _done(act: Callable[[], object]) -> bool:
 
 
 def databases(files: HomeFiles, agent: str) -> list[Level]:
-    """The levels whose files are there. Raises: StorageError when that cannot be looked up."""
+    """Return the levels whose files exist. Raises: StorageError when that cannot be looked up."""
     return [level for level in Level if exists(files.compartment(agent, level))]
 
 
 def _bits(path: Path) -> int:
-    """The mode of what a path leads to; 0 for what is not there any more, as logs come and go while servers run."""
+    """Return the mode of a path's target; 0 when it no longer exists, as logs come and go while servers run."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:

@@ -13,7 +13,7 @@ _ROWS = "SELECT key, value FROM kv WHERE key >= ? AND key < ? ORDER BY key"
 
 
 def read_pairs(path: Path, first: str, end: str) -> Iterator[tuple[str, object] | None]:
-    """The rows of the table `kv` with keys from `first` up to, not including, `end`: all as of one moment.
+    """Yield the rows of the table `kv` with keys from `first` up to, not including, `end`: all as of one moment.
 
     None stands for a row that is not UTF-8.
     Raises: InvalidArgument when the file is not a database with such a table, or cannot be read.
@@ -34,7 +34,7 @@ def read_pairs(path: Path, first: str, end: str) -> Iterator[tuple[str, object] 
 
 
 def _next(rows: Iterator[Row]) -> Row:
-    """The next row; one without values where they are no text; none at the end."""
+    """Return the next row: without values if they are not text, and empty at the end."""
     try:
         return next(rows, ())
     except UnicodeDecodeError:

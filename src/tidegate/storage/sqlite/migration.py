@@ -1,4 +1,4 @@
-"""Files of an earlier schema: brought up to date when they are first opened, with a copy of what they were."""
+"""Files of an earlier schema: brought up to date when they are first opened, with a copy of the earlier file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def migrate_control(path: Path) -> None:
 
 
 def copies_of(path: Path) -> list[Path]:
-    """The copies that migrations have left of a file. They have its level, and go when it is purged or erased."""
+    """Return the copies that migrations left of a file. They have its level, and go when it is purged or erased."""
     return sorted(path.parent.glob(f"{path.name}.schema-*"))
 
 
@@ -50,7 +50,7 @@ def _advance(connection: SqliteConnection, version: int, migrations: Mapping[int
 
 
 def _keep_copy(connection: SqliteConnection, path: Path) -> None:
-    """The copy has its name only once it is whole. What a kill leaves of one is among `copies_of` as well."""
+    """Keep a copy, which gets its name only once it is whole. `copies_of` finds what a kill leaves of one as well."""
     copy = path.with_name(f"{path.name}.schema-{_version(connection)}")
     new = copy.with_name(f"{copy.name}.{secrets.token_hex(8)}.new")
     try:

@@ -1,4 +1,4 @@
-"""A compartment's file for its owner's acts and its upkeep: every version, removal, the index anew."""
+"""A compartment's file for its owner's acts and for maintenance: every version, purging, a new index."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class SqliteOwnerCompartment(SqliteCompartment, OwnerCompartment):
         rows = self._db.execute(_DEAD, (self.level.name, stamp(before)))
         return [VersionId(RecordKind(kind), key, version) for kind, key, version in rows]
 
-    def remove(self, version: VersionId) -> Record | None:
+    def purge_version(self, version: VersionId) -> Record | None:
         name = (version.kind, version.key, version.version, self.level.name)
         for statement in _REMOVE:
             removed = self._db.execute(statement, name).fetchall()

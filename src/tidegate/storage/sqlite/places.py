@@ -36,7 +36,7 @@ class Places:
             ids = {level: self._recorded(agent, level) for level in Level}
         self._files.make_compartments(agent, ids)
 
-    def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
+    def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
         """Make them under given ids, as `StorageProvider.claim`."""
         with driver_errors(), ExitStack() as alone:
             others: list[Path] = []
@@ -60,7 +60,7 @@ class Places:
         return True
 
     def id_of(self, connection: SqliteConnection, agent: str, level: Level) -> str:
-        """The id of an open compartment. Raises: StorageError when it is not the one that belongs there (P17)."""
+        """Return the id of an open compartment. Raises: StorageError when it does not belong there (P17)."""
         with driver_errors():
             found = _id_of(connection)
         if found.startswith(UNCONFIRMED):
@@ -94,7 +94,7 @@ class Places:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[SqliteConnection]:
-    """A file while nobody else can write it."""
+    """Open a file while nobody else can write it."""
     with closing(open_whole(path)) as db, transaction(db):
         yield db
 

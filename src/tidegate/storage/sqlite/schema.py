@@ -156,7 +156,7 @@ INSERT INTO compartment SELECT * FROM before;
 DROP TABLE before;
 {_STANDINGS}""",
 }
-"""For each earlier version of a compartment's schema, what leads to the next. An index of analysis 0 is made anew."""
+"""For each earlier version of a compartment's schema, the way to the next. An index of analysis 0 is rebuilt."""
 
 CONTROL_MIGRATIONS = {
     # An agent had one life only, and no compartment had an id.

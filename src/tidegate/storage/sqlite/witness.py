@@ -14,7 +14,7 @@ from tidegate.storage.sqlite.connection import DriverError, SqliteConnection, cl
 from tidegate.storage.sqlite.files import HomeFiles, open_audit
 
 # In the words of the two indexes, which are read instead of the chain.
-_STANDINGS = """
+_STATE_ACTIONS = """
 SELECT DISTINCT action FROM audit WHERE session = ? AND action IN ('open', 'raise', 'call', 'reset')
 """
 _OPENED = "SELECT session, sequence FROM audit WHERE action = 'open' ORDER BY sequence DESC"
@@ -28,8 +28,8 @@ class SqliteWitness(Witness):
         self.level = level
         self._db = connection
 
-    def standings(self, session: str) -> Set[Action]:
-        return {Action(action) for (action,) in self._db.execute(_STANDINGS, (session,))}
+    def state_actions(self, session: str) -> Set[Action]:
+        return {Action(action) for (action,) in self._db.execute(_STATE_ACTIONS, (session,))}
 
     def opened(self) -> Iterator[tuple[str, int]]:
         return ((session, sequence) for session, sequence in self._db.execute(_OPENED))
@@ -40,7 +40,7 @@ class SqliteWitness(Witness):
 
 @contextmanager
 def open_witnesses(files: HomeFiles, agent: str) -> Iterator[Sequence[Witness]]:
-    """The chains of an agent that has files. Raises: StorageError, which says nothing of what is above anyone (P5)."""
+    """Open the chains of an agent that has files. Raises: StorageError, which tells nothing about levels above (P5)."""
     opened: list[SqliteConnection] = []
     try:
         try:

@@ -1,10 +1,12 @@
-"""Times as other programs write them, and as this one does: ISO 8601, UTC, to the microsecond."""
+"""Times, as other programs write them and as this one does: ISO 8601, UTC, to the microsecond. Durations."""
 
 from __future__ import annotations
 
 import math
 import re
 from datetime import UTC, datetime, timedelta, timezone
+
+from tidegate.errors import InvalidArgument
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO = re.compile(
@@ -15,20 +17,25 @@ _ISO = re.compile(
 )
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,9})?", re.ASCII)
 # Numbers from here on would be centuries away as seconds, and as each finer unit in turn.
-_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+_SECONDS_PARTS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+
+# Durations
+_DURATION = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])|0", re.ASCII)
+_DURATION_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+DURATION_FORM = "a whole number and s, m, h, d or w, such as 90d or 12h"
 
 
 class NotATimeError(ValueError):
-    """A value names no moment; the message says why and carries nothing of it."""
+    """A value is not a time; the message says why and carries nothing of it."""
 
 
-def write_time(at: datetime) -> str:
-    """A time in ISO 8601, UTC, to the microsecond, as every result shows it: texts order as the times do."""
+def write_timestamp(at: datetime) -> str:
+    """Return a time as every result shows it: ISO 8601, UTC, to the microsecond. The texts sort as the times do."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def read_time(value: object) -> datetime:
-    """The moment that a value names, in UTC.
+def read_timestamp(value: object) -> datetime:
+    """Return the time that a value names, in UTC.
 
     Text: ISO 8601, of a day or a time of day; without a zone it is UTC; a leap second is the second after it, and 24:00
     the next day's beginning; digits beyond microseconds are cut. Numbers, also as text: since 1970, in seconds, or in
@@ -49,7 +56,7 @@ def read_time(value: object) -> datetime:
 def _since_epoch(number: float) -> datetime:
     if not math.isfinite(number):
         raise NotATimeError("is not a time")
-    unit = next((unit for least, unit in _UNITS if abs(number) >= least), 1.0)
+    unit = next((unit for least, unit in _SECONDS_PARTS if abs(number) >= least), 1.0)
     return _EPOCH + timedelta(seconds=number / unit)
 
 
@@ -81,3 +88,11 @@ def _zone(zone: str | None) -> timezone:
     if offset >= timedelta(days=1):
         raise NotATimeError("has an impossible zone")
     return timezone(offset if zone[0] == "+" else -offset)
+
+
+def read_duration(text: object, argument: str) -> timedelta:
+    """Return the duration that the text names; 0 needs no unit. Raises: InvalidArgument, which names the argument."""
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise InvalidArgument(f"{argument}: must be {DURATION_FORM}", argument=argument)
+    return timedelta(**{_DURATION_UNITS[match["unit"]]: int(match["number"])}) if match["unit"] else timedelta()

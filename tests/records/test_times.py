@@ -1,4 +1,4 @@
-"""Times of other programs: each becomes one moment in UTC, or is refused with a reason."""
+"""Times of other programs and durations of the owner: each is read exactly, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tidegate.records.timestamps import NotATimeError, read_time, write_time
+from tidegate.errors import InvalidArgument
+from tidegate.records.times import NotATimeError, read_duration, read_timestamp, write_timestamp
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ from tidegate.records.timestamps import NotATimeError, read_time, write_time
     ],
 )
 def test_t09_a_time_is_read_in_its_zone_and_without_one_as_utc(value: str, moment: str) -> None:
-    assert write_time(read_time(value)) == moment
+    assert write_timestamp(read_timestamp(value)) == moment
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_t09_a_time_is_read_in_its_zone_and_without_one_as_utc(value: str, momen
     ],
 )
 def test_t13_odd_times_are_read_sensibly(value: object, moment: str) -> None:
-    assert write_time(read_time(value)) == moment
+    assert write_timestamp(read_timestamp(value)) == moment
 
 
 @pytest.mark.parametrize(
@@ -75,11 +76,41 @@ def test_t13_odd_times_are_read_sensibly(value: object, moment: str) -> None:
 )
 def test_t13_what_is_no_time_is_refused_with_a_reason(value: object, reason: str) -> None:
     with pytest.raises(NotATimeError) as refused:
-        read_time(value)
+        read_timestamp(value)
     assert str(refused.value) == reason
 
 
 def test_a_time_is_written_in_utc_to_the_microsecond() -> None:
     there = timezone(timedelta(hours=14))
-    assert write_time(datetime(2026, 1, 1, 3, tzinfo=there)) == "2025-12-31T13:00:00.000000Z"
-    assert write_time(datetime(1, 1, 1, tzinfo=UTC)) == "0001-01-01T00:00:00.000000Z"
+    assert write_timestamp(datetime(2026, 1, 1, 3, tzinfo=there)) == "2025-12-31T13:00:00.000000Z"
+    assert write_timestamp(datetime(1, 1, 1, tzinfo=UTC)) == "0001-01-01T00:00:00.000000Z"
+
+
+# Durations, as the owner writes them
+
+
+@pytest.mark.parametrize(
+    ("text", "age"),
+    [
+        ("0", timedelta()),
+        ("0d", timedelta()),
+        ("90d", timedelta(days=90)),
+        ("12h", timedelta(hours=12)),
+        ("30m", timedelta(minutes=30)),
+        ("45s", timedelta(seconds=45)),
+        ("2w", timedelta(weeks=2)),
+        ("999999w", timedelta(weeks=999_999)),
+    ],
+)
+def test_an_age_is_a_whole_number_and_a_unit(text: str, age: timedelta) -> None:
+    assert read_duration(text, "age") == age
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "7", "d", "-1d", "+1d", "1.5d", "1 d", " 1d", "1d ", "1d\n", "1D", "1y", "1d12h", "1000000d", "٣d", 7, None],
+)
+def test_any_other_duration_is_refused_by_the_name_of_the_argument(text: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"^older-than: must be") as raised:
+        read_duration(text, "older-than")
+    assert raised.value.details == {"argument": "older-than"}
