@@ -67,8 +67,8 @@ def call(name: str, arguments: str) -> AssistantMessage:
     return AssistantMessage("", (ToolCall("c", name, arguments),))
 
 
-class Shop(WorkerContext):
-    """A workshop whose model plays its part, and whose runs are on the worker's thread."""
+class PlayedContext(WorkerContext):
+    """A context whose model plays its part, and whose runs are on the worker's thread."""
 
     rises: Level | None
     lane: Lane
@@ -89,14 +89,16 @@ def wake(store: Store, clock: Callable[[], datetime], lane: Lane, agent: str, le
         lane.risen = False
 
     settings = Settings(run=RunSettings(grace_minutes=1))
-    shop = Shop(store, NOWHERE, settings, nobody, clock, lane, lambda: 0.0, spawn=on_this_thread, holder="h")
-    object.__setattr__(shop, "rises", rises)
-    object.__setattr__(shop, "lane", lane)
-    worker = Worker(shop, agent, level)
+    context = PlayedContext(
+        store, NOWHERE, settings, nobody, clock, lane, lambda: 0.0, spawn=on_this_thread, holder="h"
+    )
+    object.__setattr__(context, "rises", rises)
+    object.__setattr__(context, "lane", lane)
+    worker = Worker(context, agent, level)
     done = worker.tick()
     worker.finish()
     return done
 
 
 def nobody() -> Model:
-    raise AssertionError("this shop brings its own")
+    raise AssertionError("this context brings its own")

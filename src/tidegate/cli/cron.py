@@ -231,8 +231,8 @@ def _run(run: Run, level: Level) -> dict[str, Any]:
         "reason": run.reason,
         "text": run.text,
         "channel": run.channel,
-        "delivery": str(run.handing),
-        "delivery_reason": run.handing_reason,
+        "delivery": str(run.delivery),
+        "delivery_reason": run.delivery_reason,
         "delivery_attempts": run.attempts,
     }
 
@@ -244,8 +244,8 @@ def _told(run: Run, level: Level) -> Iterator[str]:
     if run.reason:
         yield f"  {escape(run.reason)}"
     if run.channel is not None and run.text:
-        reason = f": {escape(run.handing_reason)}" if run.handing_reason else ""
-        yield f"  {run.handing} to {escape(run.channel)}{reason}"
+        reason = f": {escape(run.delivery_reason)}" if run.delivery_reason else ""
+        yield f"  {run.delivery} to {escape(run.channel)}{reason}"
     if run.text:
         yield from escape_lines(run.text, indent="  | ").split("\n")
 

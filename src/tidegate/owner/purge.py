@@ -11,7 +11,7 @@ from tidegate.core.conversation_purge import Clearing
 from tidegate.core.maintenance import sweep
 from tidegate.core.variants import every
 from tidegate.core.version_purge import remove
-from tidegate.jobs.retention import forget, orphaned, versions_of
+from tidegate.jobs.retention import find_orphans, purge_orphans, versions_of
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
 from tidegate.records.message_keys import session_of
@@ -51,11 +51,11 @@ def _purge(
                 _sweep_all(door, owner_compartment, now)
             buried = {*owner_compartment.purgeable(before), *_expired(door, owner_compartment, min(before, now))}
             memories = sum(_is_newest(owner_compartment, version) for version in buried)
-            orphans = orphaned(door.provider, owner_compartment, before)
+            orphans = find_orphans(door.provider, owner_compartment, before)
             purgeable = sorted({*buried, *versions_of(owner_compartment, orphans)})
             left = _left_behind(door, owner_compartment, before)
             if not dry_run:
-                forget(owner_compartment, now, orphans)
+                purge_orphans(owner_compartment, now, orphans)
                 _remove_all(door, owner_compartment, purgeable, progress)
                 _forget_all(door, owner_compartment, left)
         complete = dry_run or door.provider.compact(door.agent, each)

@@ -1,4 +1,4 @@
-"""What an agent is told when it wakes: TRIGGER.md, or the prompt of a job."""
+"""The task of an agent that wakes: TRIGGER.md, or the prompt of a job."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ If there is nothing that they should be told, answer {NOTHING} and no other word
 
 @dataclass(frozen=True, slots=True)
 class WakeupTask:
-    """What a session is woken for.
+    """The task of one session, and its bounds.
 
-    text: what it is told. origin: of that text. ceiling: how high the session may rise. generation: of the jobs that
-    it makes, less one. channel, time_limit_seconds: None means as the configuration says.
+    text: the prompt. origin: of that text. ceiling: how high the session may rise. generation: one less than that of
+    the jobs it makes. channel, time_limit_seconds: None means as the configuration says.
     """
 
     text: str
@@ -38,9 +38,9 @@ class WakeupTask:
 
 
 def read_trigger(home: Path, agent: str) -> str:
-    """TRIGGER.md of an agent; "" when there is none.
+    """Return the text of an agent's TRIGGER.md; "" without such a file.
 
-    Raises: StorageError when it is there but too large, not UTF-8 or not readable.
+    Raises: StorageError when the file is too large, not UTF-8 or not readable.
     """
     try:
         data = read_small(home / "agents" / agent / "TRIGGER.md", TRIGGER_BYTES_MAX)
@@ -55,7 +55,7 @@ def read_trigger(home: Path, agent: str) -> str:
 
 
 def has_trigger(home: Path, agent: str) -> bool:
-    """Whether there is anything in TRIGGER.md. One that cannot be read counts: its runs fail, and say why."""
+    """Return whether TRIGGER.md holds any text. A file that cannot be read counts: its runs fail, and say why."""
     try:
         return read_trigger(home, agent) != ""
     except StorageError:
@@ -65,14 +65,14 @@ def has_trigger(home: Path, agent: str) -> bool:
 def trigger_task(
     text: str, event: str | None, ids: Callable[[], str], *, ceiling: Level, channel: str | None
 ) -> WakeupTask:
-    """Waking by itself, or because of an event. text: of TRIGGER.md, which is the owner's."""
+    """Return the task of the trigger, with or without an event. text: of TRIGGER.md, which is the owner's."""
     began = f"You woke up by yourself, as you do from time to time. {_ALONE}"
     told = "\n\n".join((began, *_events(event, ids), text))
     return WakeupTask(told, Origin.OWNER if event is None else Origin.TOOL, ceiling, channel=channel)
 
 
 def job_task(job: Job, event: str | None, ids: Callable[[], str]) -> WakeupTask:
-    """Doing a job, perhaps because of an event. What came from outside is data wherever it stands (P18)."""
+    """Return the task of a job, with or without an event. Whatever came from outside is data, wherever it is (P18)."""
     plan, outside = job.plan, job.origin.from_outside
     name = "" if outside else f" {json_line(job.name)}"
     began = f"This is your job{name}, for which you were woken. {_ALONE}"
@@ -83,7 +83,7 @@ def job_task(job: Job, event: str | None, ids: Callable[[], str]) -> WakeupTask:
 
 
 def is_nothing(answer: str) -> bool:
-    """Whether there is nothing that the owner should be told."""
+    """Return whether an answer holds nothing that the owner should be told."""
     return answer.strip().strip(".!*`\"'").upper() in ("", NOTHING)
 
 
