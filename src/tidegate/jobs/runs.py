@@ -155,7 +155,7 @@ def history(compartment: CompartmentReader, group: str) -> list[Record]:
 
 
 def find_event(compartment: CompartmentReader, group: str, event_id: str) -> Run | None:
-    """Return the run of a group for this event, or what is remembered of it; None when the event never came."""
+    """Return the run of a group for this event, or what is kept of it; None when the event never came."""
     found = _tagged(compartment, event_tag(event_id))
     by_group = {each.run.group: each.run for each in found}
     known = by_group.get(group) or by_group.get(known_group(group))
@@ -288,7 +288,7 @@ def _close(view: WritableView, act: Act, claimed: ClaimedRun, closed: Run, again
 
 
 def _promote(view: WritableView, act: Act, run: Run, below: Level) -> Answer[ClaimedRun]:
-    """Count and end what is too much here, above: below, the run was over when it rose (P5)."""
+    """Store a run that rose to here. P5: too many are counted and stopped here, above; below it was over as it rose."""
     group = risen_group(run.group, below)
     promoted = replace(run, group=group, number=next_number(view.own, group))
     if sum(has_risen(each.run.group) for each in _tagged(view.own)) >= RISEN_MAX:

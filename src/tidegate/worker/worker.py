@@ -1,4 +1,4 @@
-"""One worker for one agent and level: what is due there runs, one by one. No other level's jobs count (P16)."""
+"""One worker for one agent and level: the runs due there, one by one. No other level's jobs count (P16)."""
 
 from __future__ import annotations
 
