@@ -137,9 +137,9 @@ class Store:
 
     def tidy_runs(self, agent: str, level: Level) -> int:
         """Really remove old runs of jobs that nobody needs; return how many versions. Raises: StorageError."""
-        from tidegate.jobs.retention import tidy
+        from tidegate.jobs.retention import purge_old_runs
 
-        return tidy(self._provider, self._clock, check_agent(agent), level)
+        return purge_old_runs(self._provider, self._clock, check_agent(agent), level)
 
     def _session(self, row: SessionRow, origin: Origin, generation: int = 0) -> Session:
         gate, sessions, toolset = self._gate, self.sessions, self._toolset

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.jobs.misfires import MISSED_MAX, MisfireDecision, decide, following
+from tidegate.jobs.misfires import MISSED_MAX, MisfireDecision, decide, next_due
 from tidegate.jobs.schedule import Once, read_schedule
 
 NINE = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -58,7 +58,7 @@ def test_one_time_that_was_missed_never_comes_again() -> None:
 
 def test_a_clock_that_was_set_back_brings_no_time_back_that_had_its_run() -> None:
     now = NINE - HOUR
-    assert following(DAILY, now, {NINE}) == NINE + DAY
+    assert next_due(DAILY, now, {NINE}) == NINE + DAY
     assert decide(DAILY, NINE + DAY, now, misfire_grace=HOUR, done={NINE}) == MisfireDecision(False, NINE + DAY)
     assert decide(MINUTELY, NINE - MINUTE, NINE, misfire_grace=HOUR, done={NINE}) == MisfireDecision(
         True, NINE - MINUTE
@@ -96,7 +96,7 @@ def test_whatever_the_clock_does_no_time_is_run_twice(steps: list[int], misfire_
             assert now - misfire_grace * MINUTE <= verdict.due_at <= now
             ran.append(verdict.due_at)
             done.add(verdict.due_at)
-            due = following(schedule, now, done)
+            due = next_due(schedule, now, done)
         else:
             due = verdict.due_at
             assert due is not None

@@ -492,10 +492,10 @@ def test_what_has_changed_since_it_was_seen_is_left_as_it_is(scene: Scene) -> No
     runs = scene.worker()._host.runs
     (seen,) = runs.open()
     assert runs.move(seen, NOON) is not None
-    runs.drop(seen)
+    runs.cancel(seen)
     assert runs.move(seen, NOON) is None
     assert runs.close(seen, seen.run) is None
-    assert [ticket.run.due_at for ticket in runs.open()] == [NOON]
+    assert [waiting.run.due_at for waiting in runs.open()] == [NOON]
 
 
 def test_of_one_group_only_one_run_is_begun(scene: Scene) -> None:
@@ -509,6 +509,6 @@ def test_a_job_whose_next_run_was_lost_gets_another(scene: Scene) -> None:
     runs = scene.worker()._host.runs
     (lost,) = runs.open()
     scene.session().jobs.post("job")
-    runs.drop(lost)
+    runs.cancel(lost)
     scene.tick()
     assert scene.states() == ["done", "waiting"]

@@ -130,8 +130,8 @@ async def at_once(_: float) -> None:
     """A pause that is over before it began: of something that never ends, all of its time passes."""
 
 
-class Shop(WorkerContext):
-    """A workshop that keeps the sessions it wakes."""
+class RecordingContext(WorkerContext):
+    """A context that keeps the sessions it wakes."""
 
     woken: list[Session]
 
@@ -167,9 +167,9 @@ class Scene:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
 
-    def shop(self, **more: object) -> WorkerContext:
+    def context(self, **more: object) -> WorkerContext:
         """What the workers of one process share."""
-        shop = Shop(
+        context = RecordingContext(
             self.store,
             self.home,
             self.settings,
@@ -180,13 +180,13 @@ class Scene:
             send=self.post,
             holder=self.ids(),
         )
-        shop = replace(shop, **more)  # type: ignore[arg-type]
-        object.__setattr__(shop, "woken", self.woken)
-        return shop
+        context = replace(context, **more)  # type: ignore[arg-type]
+        object.__setattr__(context, "woken", self.woken)
+        return context
 
     def worker(self, level: Level = PUBLIC, agent: str = AGENT, **more: object) -> Worker:
         """A worker in a process of its own."""
-        return Worker(self.shop(**more), agent, level)
+        return Worker(self.context(**more), agent, level)
 
     def tick(self, level: Level = PUBLIC, **more: object) -> int:
         """What a new process does at once, up to its end; how many runs there were."""

@@ -34,7 +34,7 @@ def test_a_result_goes_to_the_channel_of_the_configuration(scene: Scene) -> None
     ((channel, message),) = scene.post.sent
     assert channel == "open"
     assert message == Notification("assistant", "job", "the digest", PUBLIC, NOON + timedelta(hours=1))
-    assert (scene.runs()[0].handing, scene.runs()[0].attempts) == ("delivered", 1)
+    assert (scene.runs()[0].delivery, scene.runs()[0].attempts) == ("delivered", 1)
 
 
 def test_a_job_can_have_a_channel_of_its_own(scene: Scene) -> None:
@@ -45,7 +45,7 @@ def test_a_job_can_have_a_channel_of_its_own(scene: Scene) -> None:
 def test_without_any_channel_a_result_is_kept_and_goes_nowhere(scene: Scene) -> None:
     scene.set_run(channel=None)
     run_once(scene)
-    assert (scene.runs()[0].text, scene.runs()[0].handing) == ("done", "none")
+    assert (scene.runs()[0].text, scene.runs()[0].delivery) == ("done", "none")
     assert scene.post.sent == []
 
 
@@ -60,8 +60,8 @@ def test_p14_a_result_goes_out_exactly_where_its_level_may_be_shown(
     assert len(scene.post.sent) == may
     run = scene.runs()[0]
     assert run.text == "done"
-    assert run.handing == ("delivered" if may else "pending")
-    assert run.handing_reason.startswith("" if may else "held back: ")
+    assert run.delivery == ("delivered" if may else "pending")
+    assert run.delivery_reason.startswith("" if may else "held back: ")
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def _own_channels(scene: Scene) -> None:
 
 def test_a_channel_that_nobody_configured_is_said_so(scene: Scene) -> None:
     run_once(scene, channel="gone")
-    assert scene.runs()[0].handing_reason == "config.toml has no channel of this name"
+    assert scene.runs()[0].delivery_reason == "config.toml has no channel of this name"
 
 
 def test_what_could_not_be_delivered_is_kept_and_tried_again_with_back_off(scene: Scene) -> None:
@@ -86,7 +86,7 @@ def test_what_could_not_be_delivered_is_kept_and_tried_again_with_back_off(scene
         tried += [minute] * (scene.runs()[0].attempts - before)
     assert tried == [1, 3, 7]
     assert scene.post.texts == ["done"]
-    assert scene.runs()[0].handing == "delivered"
+    assert scene.runs()[0].delivery == "delivered"
 
 
 def test_after_a_day_of_attempts_it_is_given_up_and_still_kept(scene: Scene) -> None:
@@ -97,8 +97,8 @@ def test_after_a_day_of_attempts_it_is_given_up_and_still_kept(scene: Scene) -> 
         scene.clock.pass_(hours=6)
         worker.tick()
     run = scene.runs()[0]
-    assert (run.handing, run.attempts, run.text) == ("given up", 12, "done")
-    assert run.handing_reason == "the service did not take it"
+    assert (run.delivery, run.attempts, run.text) == ("given up", 12, "done")
+    assert run.delivery_reason == "the service did not take it"
 
 
 def test_tried_again_after_a_restart_and_with_a_clock_that_was_set_back(scene: Scene) -> None:
@@ -114,9 +114,9 @@ def test_two_processes_do_not_both_deliver(scene: Scene) -> None:
     run_once(scene)
     scene.clock.pass_(minutes=2)
     one, other = scene.worker(), scene.worker()
-    (ticket,) = one._host.runs.undelivered()
+    (undelivered,) = one._host.runs.undelivered()
     for worker in (one, other):
-        worker._attempt(ticket, scene.clock())
+        worker._attempt(undelivered, scene.clock())
     assert scene.post.texts == ["done"]
 
 

@@ -15,6 +15,7 @@ from tests.yardstick.generate import observed_trace
 from tests.yardstick.interference import Observer, differences, part_of
 from tests.yardstick.worlds import World
 
+from tidegate.core.variants import every
 from tidegate.jobs import runs
 from tidegate.jobs import session_jobs as jobs
 from tidegate.jobs.job import RunState
@@ -112,7 +113,7 @@ def test_without_a_leak_nothing_is_found() -> None:
 
 def test_a_result_that_stays_where_the_run_began_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The most natural mistake: the run's record keeps the answer, whatever was read on the way."""
-    monkeypatch.setattr(Execution, "_go_up", lambda *_: None)
+    monkeypatch.setattr(Execution, "_promote", lambda *_: None)
     assert finds()
 
 
@@ -120,11 +121,11 @@ def test_a_run_that_says_below_how_long_its_result_above_is_is_found(monkeypatch
     """A record that is closed at the end of the run, instead of at the moment at which it rises."""
     real, open_below = SessionRuns.close, list[Any]()
 
-    def close(session: SessionRuns, ticket: Any, closed: Any, **more: Any) -> Any:
+    def close(session: SessionRuns, claimed: Any, closed: Any, **more: Any) -> Any:
         if closed.state is RunState.RISEN:
-            open_below.append((session, ticket, closed))
-            return ticket
-        done = real(session, ticket, closed, **more)
+            open_below.append((session, claimed, closed))
+            return claimed
+        done = real(session, claimed, closed, **more)
         while open_below:
             below, risen, then = open_below.pop()
             real(below, risen, replace(then, reason=f"{len(closed.text)} characters"))
@@ -138,10 +139,17 @@ def test_a_limit_that_counts_the_jobs_of_all_levels_is_found(monkeypatch: pytest
     real = jobs.SessionJobs.create
 
     def create(session: jobs.SessionJobs, *arguments: Any, **more: Any) -> Any:
-        compartments = [session._gate._views.view(row.agent, Level.RESTRICTED) for row in [session._seat.seen] if row]
+        compartments = [session._gate._views.view(row.agent, Level.RESTRICTED) for row in [session._handle.seen] if row]
         for each in compartments:
             with each as view:
-                if sum(1 for compartment in view.visible for _ in jobs._live(compartment)) >= 2:
+                if (
+                    sum(
+                        1
+                        for compartment in view.visible
+                        for _ in every(compartment, RecordKind.JOB, batch=100, chars_max=0)
+                    )
+                    >= 2
+                ):
                     more["timezone"] = "Europe/Berlin"
         return real(session, *arguments, **more)
 
@@ -154,7 +162,7 @@ def test_one_worker_for_all_levels_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     real = Worker.tick
 
     def tick(worker: Worker) -> int:
-        others = [Worker(worker._shop, worker._agent, level) for level in Level if level > worker._level]
+        others = [Worker(worker._context, worker._agent, level) for level in Level if level > worker._level]
         return sum(map(real, others)) + real(worker)
 
     monkeypatch.setattr(Worker, "tick", tick)
@@ -165,9 +173,9 @@ def test_runs_that_are_listed_from_above_are_found(monkeypatch: pytest.MonkeyPat
     real = SessionRuns.open
 
     def open_(session: SessionRuns) -> Any:
-        row = session._seat.seen
+        row = session._handle.seen
         with session._gate._views.view(row.agent if row else "", Level.RESTRICTED) as view:
-            hidden = sum(len(runs._opened(compartment)) for compartment in view.visible)
+            hidden = sum(len(runs._tagged(compartment)) for compartment in view.visible)
         return real(session) if hidden < 4 else []
 
     monkeypatch.setattr(SessionRuns, "open", open_)

@@ -209,9 +209,9 @@ def test_of_two_processes_that_saw_the_same_run_waiting_one_gets_it(scene: Scene
     scene.add()
     scene.clock.pass_(hours=1)
     one, other = scene.worker(), scene.worker()
-    (ticket,) = one._host.runs.open()
-    assert one._consider(ticket) is not None
-    assert other._consider(ticket) is None
+    (waiting,) = one._host.runs.open()
+    assert one._consider(waiting) is not None
+    assert other._consider(waiting) is None
     assert scene.states() == ["running", "waiting"]
 
 
@@ -387,7 +387,7 @@ def test_who_looks_only_once_waits_no_longer_than_for_a_sign_of_life(scene: Scen
     def sleep(seconds: float) -> None:
         waited.append(seconds)
         scene.clock.pass_(seconds=seconds)
-        execution._beat()
+        execution._heartbeat()
 
     assert (worker.make_sure(sleep), len(waited)) == (0, 1)
     assert "running" in scene.states("digest")
@@ -431,7 +431,7 @@ def test_t06_killed_again_it_is_not_tried_a_third_time_and_nothing_stays_running
     worker = scene.worker()
     worker.tick()
     scene.clock.pass_(seconds=61)
-    worker._look_after_others()
+    worker._look_again()
     killed(scene)
     for _ in range(3):
         later(scene, worker, 61)
@@ -482,9 +482,9 @@ def test_a_run_whose_process_lives_is_never_taken_for_dead(scene: Scene) -> None
     other = scene.worker()
     for jump in (5, -700, 9_000_000, -9_000_000, 0, 0):
         scene.clock.now += timedelta(seconds=jump)
-        assert execution._beat()
+        assert execution._heartbeat()
         scene.clock.ticks += 59
-        other._look_after_others()
+        other._look_again()
     assert "running" in scene.states()
 
 
@@ -498,7 +498,7 @@ def test_a_process_that_was_taken_for_dead_writes_nothing_any_more(scene: Scene)
     other.tick()
     later(scene, other, 61)
     before = scene.runs()
-    assert not asleep._beat()
+    assert not asleep._heartbeat()
     scene.model = says("late")
     asleep.run()
     assert scene.runs() == before
@@ -513,7 +513,7 @@ def test_a_process_that_notices_that_it_was_taken_for_dead_stops_its_run(scene: 
     other = scene.worker()
     other.tick()
     scene.clock.pass_(seconds=61)
-    other._look_after_others()
+    other._look_again()
     scene.model = Hanging()
     execution.run()
     assert "stopped" not in scene.states()
@@ -650,7 +650,7 @@ def test_p5_runs_that_rise_are_bounded_where_they_arrive_and_only_there(
     above = [next(run for run in scene.runs(name) if run.group.startswith("risen/")) for name in names]
     assert [str(run.state) for run in above] == ["interrupted", "interrupted", "stopped", "stopped"]
     assert above[2].reason == "2 runs that started below go on at this level already"
-    assert [str(run.handing) for run in above] == ["pending"] * 4
+    assert [str(run.delivery) for run in above] == ["pending"] * 4
     assert any(f"at RESTRICTED: run 1 stopped: {above[2].reason}: job job-2" in line for line in told)
     assert not any("at PUBLIC" in line for line in told)
 
@@ -679,7 +679,7 @@ def test_a_run_that_was_stopped_where_it_arrived_is_not_written_down_at_every_le
     session = scene.session()
     for level in (INTERNAL, RESTRICTED):
         session.raise_taint(level)
-        execution._go_up(session)
+        execution._promote(session)
     assert scene.states(level=RESTRICTED) == scene.states(level=INTERNAL)
     assert "stopped" in scene.states(level=INTERNAL)
 
@@ -707,7 +707,7 @@ def test_a_run_that_has_risen_and_is_killed_is_interrupted_above_and_not_begun_a
     assert execution is not None
     session = scene.session()
     session.raise_taint(INTERNAL)
-    execution._go_up(session)
+    execution._promote(session)
     low, high = scene.worker(PUBLIC), scene.worker(INTERNAL)
     for worker in (low, high):
         worker.tick()
@@ -756,10 +756,10 @@ def test_p17_a_run_that_nobody_can_handle_is_told_by_its_jobs_name_and_no_other_
     worker = scene.worker(failures=Failures(told.append))
     honest = worker._consider
 
-    def consider(ticket: ClaimedRun) -> Execution | None:
-        if ticket.run.group == "job/bad":
+    def consider(waiting: ClaimedRun) -> Execution | None:
+        if waiting.run.group == "job/bad":
             raise ZeroDivisionError("secret-canary")
-        return honest(ticket)
+        return honest(waiting)
 
     monkeypatch.setattr(worker, "_consider", consider)
     assert worker.tick() == 1

@@ -32,11 +32,17 @@ class Lane:
     """Which ids are given out: those of below, or those of above while something has risen."""
 
     below: Callable[[], str]
-    above: Callable[[], str]
+    above: Callable[[int], str]
     risen: bool = False
+    rises: int = 0
 
     def __call__(self) -> str:
-        return self.above() if self.risen else self.below()
+        return self.above(self.rises) if self.risen else self.below()
+
+    def rise(self) -> None:
+        """From here on ids of above, counted from 1 at each rise: what is written below at once takes one of them."""
+        self.risen = True
+        self.rises += 1
 
 
 class Woken:
@@ -67,8 +73,8 @@ def call(name: str, arguments: str) -> AssistantMessage:
     return AssistantMessage("", (ToolCall("c", name, arguments),))
 
 
-class Shop(WorkerContext):
-    """A workshop whose model plays its part, and whose runs are on the worker's thread."""
+class PlayedContext(WorkerContext):
+    """A context whose model plays its part, and whose runs are on the worker's thread."""
 
     rises: Level | None
     lane: Lane
@@ -78,7 +84,7 @@ class Shop(WorkerContext):
         return Agent(session, model, self.home, self.clock, self.ids, Toolbox(gateway, ids=self.ids), History(session))
 
     def rise(self) -> None:
-        self.lane.risen = True
+        self.lane.rise()
 
 
 def wake(store: Store, clock: Callable[[], datetime], lane: Lane, agent: str, level: Level, rises: Level | None) -> int:
@@ -88,15 +94,18 @@ def wake(store: Store, clock: Callable[[], datetime], lane: Lane, agent: str, le
         run()
         lane.risen = False
 
+    lane.rises = 0
     settings = Settings(run=RunSettings(grace_minutes=1))
-    shop = Shop(store, NOWHERE, settings, nobody, clock, lane, lambda: 0.0, spawn=on_this_thread, holder="h")
-    object.__setattr__(shop, "rises", rises)
-    object.__setattr__(shop, "lane", lane)
-    worker = Worker(shop, agent, level)
+    context = PlayedContext(
+        store, NOWHERE, settings, nobody, clock, lane, lambda: 0.0, spawn=on_this_thread, holder="h"
+    )
+    object.__setattr__(context, "rises", rises)
+    object.__setattr__(context, "lane", lane)
+    worker = Worker(context, agent, level)
     done = worker.tick()
     worker.finish()
     return done
 
 
 def nobody() -> Model:
-    raise AssertionError("this shop brings its own")
+    raise AssertionError("this context brings its own")

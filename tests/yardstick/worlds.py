@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -60,7 +61,7 @@ class World:
         self._audit_reads = audit_reads
         self._index = 0
         self._ids = 0
-        self._ids_above = 0
+        self._ids_above = Counter[int]()
         self._lane = Lane(self._next_id, self._next_id_above)
         self._cursors: dict[int, str | None] = {}
         self.handles: dict[t.Seat, Session] = {}
@@ -74,7 +75,7 @@ class World:
 
     def step(self, step: t.Step) -> Outcome:
         """Run one operation at its own time, with its own ids."""
-        self._index, self._ids, self._ids_above = step.index, 0, 0
+        self._index, self._ids, self._ids_above = step.index, 0, Counter()
         raw: object = None
         try:
             answer, raw = self._act(step)
@@ -120,9 +121,9 @@ class World:
         self._ids += 1
         return f"{self._index:05}-{self._ids}"
 
-    def _next_id_above(self) -> str:
-        self._ids_above += 1
-        return f"{self._index:05}-above-{self._ids_above}"
+    def _next_id_above(self, rise: int) -> str:
+        self._ids_above[rise] += 1
+        return f"{self._index:05}-above-{rise}-{self._ids_above[rise]}"
 
     # The operations
 

@@ -215,8 +215,8 @@ def _run(run: Run, level: Level) -> dict[str, Any]:
         "reason": run.reason,
         "text": run.text,
         "channel": run.channel,
-        "delivery": run.handing,
-        "delivery_reason": run.handing_reason,
+        "delivery": run.delivery,
+        "delivery_reason": run.delivery_reason,
         "delivery_attempts": run.attempts,
     }
 
@@ -228,8 +228,8 @@ def _told(run: Run, level: Level) -> Iterator[str]:
     if run.reason:
         yield f"  {escape(run.reason)}"
     if run.channel is not None and run.text:
-        reason = f": {escape(run.handing_reason)}" if run.handing_reason else ""
-        yield f"  {run.handing} to {escape(run.channel)}{reason}"
+        reason = f": {escape(run.delivery_reason)}" if run.delivery_reason else ""
+        yield f"  {run.delivery} to {escape(run.channel)}{reason}"
     if run.text:
         yield from escape_lines(run.text, indent="  | ").split("\n")
 

@@ -31,15 +31,15 @@ RISEN_MAX = 16
 TIME_LIMIT_SECONDS_MAX = 24 * 3600
 
 TRIGGER = "trigger"
-"""The group of the trigger's runs. Those of jobs have a slash in it."""
+"""The group of the trigger's runs. The groups of jobs have a slash in their names."""
 
 TEXT_CHARS_MAX = 100_000
-"""What is kept of an answer."""
+"""How much of an answer is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(JsonObject):
-    """What a job is to do, and when.
+    """A job's prompt, schedule and bounds.
 
     ceiling: how high its sessions may rise. generation: how many jobs led to it, one having made the other.
     channel: where its results go; None: where the configuration says. time_limit_seconds: None likewise.
@@ -68,7 +68,7 @@ class Job(JsonObject):
 
 
 class RunState(StrEnum):
-    """How far a run is."""
+    """How far a run has come."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -81,9 +81,9 @@ class RunState(StrEnum):
 
 
 class DeliveryState(StrEnum):
-    """How far a result is on its way to a channel."""
+    """How far the delivery of a result to a channel has come."""
 
-    NONE = "none"  # there is nothing to hand over, or nowhere
+    NONE = "none"  # no result to deliver, or no channel
     PENDING = "pending"
     DELIVERED = "delivered"
     GIVEN_UP = "given up"
@@ -93,10 +93,10 @@ class DeliveryState(StrEnum):
 class Run(JsonObject):
     """One run, in one compartment, from waiting to done.
 
-    group: of what it is a run. number: its place there, from 1. due_at: for which time; a queued one: since when.
-    event: what came with it, for one that was asked for; event_id: under what name. queued: it was asked for.
-    attempt: 2 after an interruption. holder: who runs it. missed: how many times passed before it, or with it.
-    text: its result. reason: why it is not done, in our own words.
+    group: of one job, or the trigger. number: its place there, from 1. due_at: its time; if queued: since when.
+    queued: somebody asked for it. event: the data that came with the request; event_id: its name, given by the sender.
+    attempt: 2 after an interruption. holder: the process that runs it. missed: how many times passed before it, or with
+    it. text: its result. reason: why it is not done, in our own words.
     """
 
     group: str
@@ -114,25 +114,25 @@ class Run(JsonObject):
     text: str = ""
     reason: str = ""
     channel: str | None = None
-    handing: DeliveryState = DeliveryState.NONE
-    handing_reason: str = ""
+    delivery: DeliveryState = DeliveryState.NONE
+    delivery_reason: str = ""
     attempts: int = 0
     next_attempt_at: datetime | None = None
 
     @property
     def open(self) -> bool:
-        """Whether it waits or runs."""
+        """Return whether it waits or runs."""
         return self.state in (RunState.WAITING, RunState.RUNNING)
 
     @property
     def key(self) -> str:
-        """The key of its record."""
+        """Return the key of its record."""
         return key_of(self.group, self.number)
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What its record can be found and known by, without its text."""
-        state = (OPEN,) if self.open else (UNDELIVERED,) if self.handing is DeliveryState.PENDING else ()
+        """Return the tags by which its record is found and known, without reading its text."""
+        state = (OPEN,) if self.open else (UNDELIVERED,) if self.delivery is DeliveryState.PENDING else ()
         spent = not self.queued and self.state not in (RunState.WAITING, RunState.MISSED)
         had = (f"{_HAD}{write_timestamp(self.due_at)}",) if spent else ()
         named = () if self.event_id is None else (event_tag(self.event_id),)
@@ -140,6 +140,9 @@ class Run(JsonObject):
 
 
 _MARKS_MAX = 4096
+_STORED_NAMES = {"delivery": "handing", "delivery_reason": "handing_reason"}
+# To the stored names and back. A field's own name comes out as no field's, so that what is stored is read in one way.
+_SWAPPED = {**_STORED_NAMES, **{stored: name for name, stored in _STORED_NAMES.items()}}
 _GROUP = re.compile(rf"(?:known/)?(?:risen/(?:{'|'.join(Level.__members__)})/)*(?:{TRIGGER}|job/[^/]+)")
 
 OPEN, UNDELIVERED = "open", "undelivered"
@@ -147,42 +150,42 @@ _HAD, _EVENT, _KNOWN = "had:", "event:", "known/"
 
 
 def had(tags: Iterable[str]) -> Iterator[datetime]:
-    """The due time that had its run, by the tags of the run's record."""
+    """Yield the due time that had its run, from the tags of the run's record."""
     return (read_timestamp(tag.removeprefix(_HAD)) for tag in tags if tag.startswith(_HAD))
 
 
 def event_tag(event_id: str) -> str:
-    """The tag of the records of this event."""
+    """Return the tag of the records of this event."""
     return f"{_EVENT}{event_id}"
 
 
 def group_of(name: str) -> str:
-    """The group of a job's runs. No slash of the name is in it, so that the runs of one group stand together."""
+    """Return the group of a job's runs. Slashes of the name are escaped, so that a group's keys follow one another."""
     return f"job/{name.replace('%', '%25').replace('/', '%2F')}"
 
 
 def risen_group(group: str, level: Level) -> str:
-    """The group of runs that went on here, having started at a lower level."""
+    """Return the group of runs that started at a lower level and went on here."""
     return f"risen/{level}/{group}"
 
 
 def known_group(group: str) -> str:
-    """The group in which the ids of a group's events are remembered, each under its run's number."""
+    """Return the group in which the ids of a group's events are remembered, each under its run's number."""
     return f"{_KNOWN}{group}"
 
 
 def is_known_group(group: str) -> bool:
-    """Whether in this group ids of events are remembered."""
+    """Return whether ids of events are remembered in this group."""
     return group.startswith(_KNOWN)
 
 
 def has_risen(group: str) -> bool:
-    """Whether the group is of runs that went on where they are, having started at a lower level."""
+    """Return whether the group's runs started at a lower level and went on here."""
     return group.startswith("risen/")
 
 
 def name_of(group: str) -> str:
-    """The job's name; "" for the trigger, at whatever level it goes on."""
+    """Return the job's name; "" for the trigger, at whatever level it goes on."""
     group = group.removeprefix(_KNOWN)
     while has_risen(group):
         group = group.split("/", 2)[2]
@@ -190,7 +193,7 @@ def name_of(group: str) -> str:
 
 
 def began_at(group: str, here: Level) -> Level:
-    """The level of the job whose runs are in this group at a level: where they started. P5: never one above."""
+    """Return the level at which the runs of this group started, which is their job's. P5: never one above `here`."""
     while has_risen(group):
         _, label, group = group.split("/", 2)
         level = read_label(label)
@@ -199,18 +202,18 @@ def began_at(group: str, here: Level) -> Level:
 
 
 def is_group(group: str) -> bool:
-    """Whether runs can be of such a group."""
+    """Return whether runs can have such a group."""
     name = name_of(group)
     return _GROUP.fullmatch(group) is not None and group.endswith(group_of(name) if name else TRIGGER)
 
 
 def back_off(attempts: int) -> timedelta:
-    """How long to wait after so many attempts that failed: a minute, then twice as long each time, up to six hours."""
+    """Return how long to wait after failed attempts: a minute, then twice as long each time, up to six hours."""
     return min(timedelta(minutes=2 ** min(attempts - 1, 12)), timedelta(hours=6))
 
 
 def cut(text: str) -> str:
-    """As much of an answer as is kept."""
+    """Return as much of an answer as is kept."""
     if len(text) <= TEXT_CHARS_MAX:
         return text
     return f"{text[:TEXT_CHARS_MAX]}\n[cut: the first {TEXT_CHARS_MAX} characters of {len(text)}]"
@@ -222,7 +225,7 @@ def write_plan(plan: Plan) -> str:
 
 
 def read_plan(text: str) -> Plan:
-    """The plan that was stored. Raises: StorageError."""
+    """Return the plan that was stored. Raises: StorageError."""
     stored = _loaded(text, Plan)
     ceiling = read_label(stored.get("ceiling"))
     if ceiling is None:  # P17
@@ -233,30 +236,31 @@ def read_plan(text: str) -> Plan:
 
 def write_run(run: Run) -> str:
     """Return a run as it is stored."""
-    named = {name: value for name, value in jsonable(run).items() if value not in (None, "", 0, False)}
+    named = {
+        _SWAPPED.get(name, name): value for name, value in jsonable(run).items() if value not in (None, "", 0, False)
+    }
     return json.dumps(named, ensure_ascii=False)
 
 
 def read_run(record: Record) -> Run:
-    """The run that was stored. Raises: StorageError."""
+    """Return the run that was stored. Raises: StorageError."""
     stored = _loaded(record.content, Run)
     try:
         times = {
             name: read_timestamp(stored[name]) for name in stored if name.endswith("_at") and stored[name] is not None
         }
         run: Run = _made(Run, {**stored, **times})
-        return replace(run, state=RunState(run.state), handing=DeliveryState(run.handing))
+        return replace(run, state=RunState(run.state), delivery=DeliveryState(run.delivery))
     except ValueError:
         raise _damaged() from None
 
 
 def _loaded(text: str, kind: type[Plan] | type[Run]) -> dict[str, Any]:
     try:
-        stored = read_flat(text, _MARKS_MAX)
-        check_types(stored, kind)
+        loaded = {_SWAPPED.get(name, name): value for name, value in read_flat(text, _MARKS_MAX).items()}
+        check_types(loaded, kind)
     except (ValueError, TypeError, AttributeError):
         raise _damaged() from None
-    loaded: dict[str, Any] = stored
     return loaded
 
 

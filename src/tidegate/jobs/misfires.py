@@ -1,4 +1,4 @@
-"""What to do about something that waits for its time: wait on, start, or put it down as missed. Pure.
+"""What to do about a run that waits for its time: wait on, start it, or store it as missed. Pure.
 
 A machine may have slept, been off, or had its clock set: whatever lies between, at most one run is caught up, and no
 due time is ever run twice.
@@ -14,7 +14,7 @@ from itertools import islice
 from tidegate.jobs.schedule import Schedule, dues
 
 MISSED_MAX = 1_000
-"""Up to how many missed times are counted."""
+"""How many missed times are counted at most."""
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -34,29 +34,24 @@ class MisfireDecision:
 def decide(
     schedule: Schedule, due_at: datetime, now: datetime, *, misfire_grace: timedelta, done: Collection[datetime]
 ) -> MisfireDecision:
-    """What is to be done now about a run that waits until `due_at`.
+    """Return what to do now about a run that waits until `due_at`.
 
-    grace: how late a run may start. done: due times that have had their run.
+    misfire_grace: how late a run may start. done: due times that have had their run.
     """
     if now < due_at:
-        return MisfireDecision(False, _not_later(schedule, due_at, now, done))
+        due = next_due(schedule, now, done)  # earlier than `due_at` where a clock that was ahead set that
+        return MisfireDecision(False, due_at if due is None else min(due_at, due))
     begin = due_at - _INSTANT
     missed = sum(due not in done for due in islice(dues(schedule, begin, now), MISSED_MAX))
     within = [due for due in dues(schedule, max(begin, now - misfire_grace - _INSTANT), now) if due not in done]
     if within:
         return MisfireDecision(True, within[-1], max(missed - 1, 0))
-    return MisfireDecision(False, following(schedule, now, done), max(missed, 1))
+    return MisfireDecision(False, next_due(schedule, now, done), max(missed, 1))
 
 
-def following(schedule: Schedule, now: datetime, done: Collection[datetime]) -> datetime | None:
-    """The first time after now that has not had its run: a clock that is set back brings back none of them."""
+def next_due(schedule: Schedule, now: datetime, done: Collection[datetime]) -> datetime | None:
+    """Return the first time after now that has not had its run, so that a clock set back repeats none; None: never."""
     due = schedule.next_after(now)
     while due is not None and due in done:
         due = schedule.next_after(due)
     return due
-
-
-def _not_later(schedule: Schedule, due_at: datetime, now: datetime, done: Collection[datetime]) -> datetime:
-    """When a clock that was ahead has set a time too far away, the one that is right by the clock of now."""
-    due = following(schedule, now, done)
-    return due_at if due is None else min(due_at, due)

@@ -1,4 +1,4 @@
-"""Tidying: of a job's runs the newest are kept, each as it ended. All else of them is really removed."""
+"""Retention: of a job's runs the newest are kept, each as it ended. All others are really removed."""
 
 from __future__ import annotations
 
@@ -14,38 +14,41 @@ from tidegate.records.record import Record, RecordKind, session_of
 from tidegate.storage.base import OwnerCompartment, StorageProvider, VersionId
 
 RUNS_KEPT = 50
-"""Of each job, besides what is open or not yet delivered."""
+"""Runs of each job that are kept, besides the open and the undelivered ones."""
 
 EVENTS_KEPT = 1_000
-"""Ids of events, of each job: one that comes again late does not run again."""
+"""Ids of events of each job that are kept: an event that comes again late does not run again."""
 
 _BATCH = 200
 
 
-def tidy(provider: StorageProvider, clock: Callable[[], datetime], agent: str, level: Level) -> int:
-    """Really remove old runs of one compartment, each with its entry; how many versions. Raises: StorageError."""
+def purge_old_runs(provider: StorageProvider, clock: Callable[[], datetime], agent: str, level: Level) -> int:
+    """Really remove old runs of one compartment, each with its entry, and return how many versions.
+
+    Raises: StorageError.
+    """
     if not provider.has(agent):
         return 0
     with provider.owner_compartment(agent, level) as owner_compartment:
         old = set(_old(owner_compartment))
         return sum(
-            _remove(owner_compartment, clock(), record, whole=record.key in old)
+            _purge(owner_compartment, clock(), record, whole=record.key in old)
             for record in list(_ended(owner_compartment))
         )
 
 
-def _remove(owner_compartment: OwnerCompartment, now: datetime, record: Record, *, whole: bool) -> int:
-    """In one transaction: the versions that were replaced, or all of them."""
-    if not _doomed(owner_compartment, record.key, whole=whole):
+def _purge(owner_compartment: OwnerCompartment, now: datetime, record: Record, *, whole: bool) -> int:
+    """Remove in one transaction the versions that were replaced, or all of them; return how many."""
+    if not _purgeable(owner_compartment, record.key, whole=whole):
         return 0
     with owner_compartment.transaction():
-        doomed = _doomed(owner_compartment, record.key, whole=whole)  # again: others tidy as well
-        if doomed and whole:
-            owner_compartment.soft_delete(RecordKind.RUN, record.key, now)  # only what is dead can be removed
-        return sum(remove(owner_compartment, now, OWNER, version) for version in doomed)
+        purgeable = _purgeable(owner_compartment, record.key, whole=whole)  # again: other processes purge as well
+        if purgeable and whole:
+            owner_compartment.soft_delete(RecordKind.RUN, record.key, now)  # only deleted versions can be removed
+        return sum(remove(owner_compartment, now, OWNER, version) for version in purgeable)
 
 
-def _doomed(owner_compartment: OwnerCompartment, key: str, *, whole: bool) -> list[VersionId]:
+def _purgeable(owner_compartment: OwnerCompartment, key: str, *, whole: bool) -> list[VersionId]:
     versions = owner_compartment.versions(RecordKind.RUN, key)
     return [VersionId(RecordKind.RUN, key, each.version) for each in (versions if whole else versions[1:])]
 
@@ -64,11 +67,11 @@ def _old(owner_compartment: OwnerCompartment) -> Iterator[str]:
         yield from keys[: -(EVENTS_KEPT if is_known_group(group) else RUNS_KEPT)]
 
 
-# What a job leaves that is no more
+# What a deleted job leaves
 
 
-def orphaned(provider: StorageProvider, owner_compartment: OwnerCompartment, before: datetime) -> list[Record]:
-    """Runs that ended by then, and ids of events, of jobs that are no more. The trigger's are none of these."""
+def find_orphans(provider: StorageProvider, owner_compartment: OwnerCompartment, before: datetime) -> list[Record]:
+    """Return runs that ended by `before`, and ids of events, of jobs that are gone; none of the trigger's."""
     ended = [
         record
         for record in _ended(owner_compartment)
@@ -79,14 +82,14 @@ def orphaned(provider: StorageProvider, owner_compartment: OwnerCompartment, bef
     return [record for record in ended if name_of(session_of(record.key)) not in jobs[levels[record.key]]]
 
 
-def forget(owner_compartment: OwnerCompartment, now: datetime, orphans: Iterable[Record]) -> int:
-    """Really remove these runs, each with its entry; how many versions."""
-    return sum(_remove(owner_compartment, now, record, whole=True) for record in orphans)
+def purge_orphans(owner_compartment: OwnerCompartment, now: datetime, orphans: Iterable[Record]) -> int:
+    """Really remove these runs, each with its entry, and return how many versions."""
+    return sum(_purge(owner_compartment, now, record, whole=True) for record in orphans)
 
 
 def versions_of(owner_compartment: OwnerCompartment, orphans: Iterable[Record]) -> list[VersionId]:
-    """All versions of these runs."""
-    return [version for record in orphans for version in _doomed(owner_compartment, record.key, whole=True)]
+    """Return all versions of these runs."""
+    return [version for record in orphans for version in _purgeable(owner_compartment, record.key, whole=True)]
 
 
 def _jobs(provider: StorageProvider, agent: str, level: Level) -> set[str]:

@@ -1,4 +1,4 @@
-"""When something runs: a calendar of five fields in a time zone, one moment, or every so many minutes.
+"""When something runs: a calendar of five fields in a time zone, one time, or every so many minutes.
 
 The one module that knows cronsim. Nothing here reads a clock. The rule for nights on which clocks change:
 
@@ -43,14 +43,14 @@ SCHEDULE_FORM = (
 
 
 class NoCalendarError(InvalidArgument):
-    """A schedule of five fields cannot be read here, be it right or wrong."""
+    """A schedule of five fields cannot be read here, right or wrong, because its library is not installed."""
 
 
 class Schedule(Protocol):
     """When something is due."""
 
     def next_after(self, at: datetime) -> datetime | None:
-        """The first time after `at` at which it is due, in UTC; None when there is none."""
+        """Return the first time after `at` at which it is due, in UTC; None: never again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """One moment."""
+    """One time."""
 
     at: datetime
 
@@ -89,7 +89,7 @@ class Quiet:
     zone: tzinfo
 
     def end_after(self, at: datetime) -> datetime | None:
-        """When the quiet hours end that `at` lies in; None when it lies in none."""
+        """Return the end of the quiet hours in which `at` lies; None when it lies outside them."""
         local = at.astimezone(self.zone)
         shown = local.time().replace(tzinfo=None)
         over_midnight = self.start > self.end
@@ -118,7 +118,7 @@ class Every:
 
 
 def read_schedule(schedule: object, zone: object) -> Calendar | Once:
-    """The schedule that two texts name. zone: of the tz database, such as Europe/Berlin.
+    """Return the schedule that two texts name. zone: of the tz database, such as Europe/Berlin.
 
     A time without an offset is in the zone. Raises: InvalidArgument.
     """
@@ -127,12 +127,12 @@ def read_schedule(schedule: object, zone: object) -> Calendar | Once:
         raise _bad(f"must be {SCHEDULE_FORM}")
     text = " ".join(schedule.split())
     if _DAY.match(text):
-        return Once(_moment(text, found))
+        return Once(_time(text, found))
     return Calendar(_fields(_NAMED.get(text.lower(), text), found), found)
 
 
 def check_form(schedule: object, zone: object) -> None:
-    """Nothing, when the two could be taken somewhere: where there are other time zones, or a calendar if there is none.
+    """Check that the two could be valid somewhere: with other time zones, or with a calendar where this lacks one.
 
     Raises: InvalidArgument.
     """
@@ -143,7 +143,7 @@ def check_form(schedule: object, zone: object) -> None:
 
 
 def read_zone(zone: object) -> tzinfo:
-    """The time zone of a name. Raises: InvalidArgument."""
+    """Return the time zone of a name. Raises: InvalidArgument."""
     if zone == "UTC":
         return UTC  # also where there is no database of time zones
     try:
@@ -155,7 +155,7 @@ def read_zone(zone: object) -> tzinfo:
 
 
 def read_quiet(text: object, zone: tzinfo | None) -> Quiet:
-    """Quiet hours, `22:00-07:00`. zone: by default UTC. Raises: InvalidArgument."""
+    """Return quiet hours, such as `22:00-07:00`. zone: by default UTC. Raises: InvalidArgument."""
     match = _QUIET.fullmatch(text) if isinstance(text, str) else None
     if match is None or match.group(1, 2) == match.group(3, 4):
         raise InvalidArgument("quiet: must be two different times of day, such as 22:00-07:00", argument="quiet")
@@ -164,25 +164,25 @@ def read_quiet(text: object, zone: tzinfo | None) -> Quiet:
 
 
 def dues(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
-    """Every time after `after`, up to `until` itself, at which it is due."""
+    """Yield every time after `after` and up to `until`, inclusive, at which it is due."""
     due = schedule.next_after(after)
     while due is not None and due <= until:
         yield due
         due = schedule.next_after(due)
 
 
-def _moment(text: str, zone: tzinfo) -> datetime:
+def _time(text: str, zone: tzinfo) -> datetime:
     try:
-        moment = read_timestamp(text)
+        at = read_timestamp(text)
         if not _OFFSET.search(text[10:]):
-            moment = moment.replace(tzinfo=zone).astimezone(UTC)
+            at = at.replace(tzinfo=zone).astimezone(UTC)
     except (NotATimeError, OverflowError):
         raise _bad(f"is no time: it must be {SCHEDULE_FORM}") from None
-    return moment
+    return at
 
 
 def _fields(text: str, zone: tzinfo) -> str:
-    """The five fields, checked. Raises: InvalidArgument."""
+    """Return the five fields, checked. Raises: InvalidArgument."""
     if len(text.split(" ")) != 5:
         raise _bad(f"must be {SCHEDULE_FORM}")
     try:

@@ -1,11 +1,10 @@
-"""The jobs of an agent: records like any other, made at a session's own level and seen by what is at or above it (P16).
+"""The jobs of an agent: records like any other, made at a session's own level and seen at that level and above (P16).
 
 Unlike memories they do not shadow one another: two jobs of one name at two levels are two jobs, and both run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -26,7 +25,7 @@ from tidegate.jobs.job import (
     read_plan,
     write_plan,
 )
-from tidegate.jobs.misfires import following
+from tidegate.jobs.misfires import next_due
 from tidegate.jobs.schedule import read_schedule
 from tidegate.policy.levels import Level
 from tidegate.records.limits import Limits
@@ -38,11 +37,11 @@ _BATCH = 100
 
 
 class SessionJobs:
-    """The jobs that one session sees, and those that it makes."""
+    """The jobs that one session sees and makes."""
 
-    def __init__(self, gate: Gate, seat: SessionHandle, limits: Limits, origin: Origin, generation: int) -> None:
+    def __init__(self, gate: Gate, handle: SessionHandle, limits: Limits, origin: Origin, generation: int) -> None:
         self._gate = gate
-        self._handle = seat
+        self._handle = handle
         self._limits = limits
         self._origin = origin
         self._generation = generation
@@ -58,9 +57,9 @@ class SessionJobs:
         channel: str | None = None,
         time_limit_seconds: int | None = None,
     ) -> Job:
-        """The job, made at the session's live taint; one of this name at this level is replaced.
+        """Make a job at the session's live taint, and return it; one of this name at this level is replaced.
 
-        schedule: as `domain.schedule` reads it, in `timezone`, by default UTC. ceiling: of its sessions, by default and
+        schedule: as `jobs.schedule` reads it, in `timezone`, by default UTC. ceiling: of its sessions, by default and
         at most the session's own. channel: where its results go. Both are for the owner, never for a model.
         Raises: InvalidArgument, LimitExceeded (64 jobs at a level), Refused (ended, ceiling, depth), StorageError.
         """
@@ -72,7 +71,8 @@ class SessionJobs:
             ceiling=self._gate.flow.check_scheduling(self._handle.id, ceiling, generation),
             generation=generation,
             channel=None if channel is None else check_key(channel, self._limits, "channel"),
-            time_limit_seconds=time_limit_seconds and _time_limit(time_limit_seconds),
+            time_limit_seconds=time_limit_seconds
+            and check_number("time_limit", time_limit_seconds, default=1, most=TIME_LIMIT_SECONDS_MAX),
         )
         read_schedule(schedule, plan.timezone)
         name = check_key(name, self._limits, "name")
@@ -80,7 +80,7 @@ class SessionJobs:
         return self._gate.write(self._handle, "cron_create", verb)
 
     def delete(self, name: str) -> Job:
-        """The job that was deleted, at the session's own level. What runs goes on; what waits does not run.
+        """Delete a job at the session's own level, and return it. A run that runs goes on; one that waits is cancelled.
 
         Raises: NotFound (with `visible_at` where a lower one is visible), InvalidArgument, Refused, StorageError.
         """
@@ -88,9 +88,9 @@ class SessionJobs:
         return self._gate.write(self._handle, "cron_delete", partial(_delete, name=name))
 
     def history(self, name: str | None, *, limit: int | None = None) -> list[tuple[Run, Level]]:
-        """The visible runs of a job, also of one that is gone, newest first. limit: 1 to 200.
+        """Return the visible runs of a job, also of one that is gone, newest first. limit: 1 to 200.
 
-        name: None stands for the trigger.
+        name: None means the trigger.
 
         Raises: InvalidArgument, Refused, StorageError.
         """
@@ -100,11 +100,13 @@ class SessionJobs:
         return self._gate.read(self._handle, "cron_history", verb)
 
     def post(self, name: str | None, event: str | None = None, *, event_id: str | None = None) -> Run:
-        """The run that waits, as soon as its worker is free, after those asked for before. The schedule stays.
+        """Queue a run, and return it: it runs when its worker is free and those queued before it are done.
 
-        name: None stands for the trigger, which wakes at one level only; a run at another never comes.
-        event: what to tell it, as data. event_id: the same one is never run twice; without one, what waits already is
-        not queued again. Raises: NotFound (own level only), LimitExceeded, InvalidArgument, Refused, StorageError.
+        The schedule stays. name: None means the trigger, which wakes at one level only; at any other the run never
+        starts. event: data for the run. event_id: the same one never runs twice; without one, an event that waits
+        already is not queued again.
+
+        Raises: NotFound (own level only), LimitExceeded, InvalidArgument, Refused, StorageError.
         """
         event = None if event is None else check_content(event, self._limits, "event")
         event_id = None if event_id is None else check_key(event_id, self._limits, "event_id")
@@ -113,7 +115,7 @@ class SessionJobs:
         return self._gate.write(self._handle, "cron_post", verb)
 
     def list(self) -> list[Job]:
-        """All visible jobs, by name, and of one name the highest first. Raises: Refused, StorageError."""
+        """Return all visible jobs, by name, and of one name the highest first. Raises: Refused, StorageError."""
         return self._gate.read(self._handle, "cron_list", _list)
 
 
@@ -128,12 +130,12 @@ def _create(view: WritableView, act: Act, name: str, plan: Plan, origin: Origin)
     waiting = [each for each in runs.waiting(view.own, group) if not each.run.queued]
     same = before is not None and _timing(read_plan(before.content)) == _timing(plan)
     if not (same and waiting):
-        due = following(read_schedule(plan.schedule, plan.timezone), act.at, runs.had_dues(view.own, group))
+        due = next_due(read_schedule(plan.schedule, plan.timezone), act.at, runs.had_dues(view.own, group))
         if due is None:
             raise InvalidArgument("schedule: that time has passed", argument="schedule")
         for each in waiting:
             records.hide(view, act, each.record)
-        runs.put(view, act, Run(group=group, number=runs.next_number(view.own, group), due_at=due))
+        runs.put_next(view, act, group, due)
     records.save(view, act, NewRecord(RecordKind.JOB, name, write_plan(plan), (), origin))
     made = records.variants((view.own,), RecordKind.JOB, name)
     return Answer(_job(view.own, made[0]), made)
@@ -145,7 +147,7 @@ def _delete(view: WritableView, act: Act, name: str) -> Answer[Job]:
     records.hide(view, act, record)
     for each in runs.waiting(view.own, group_of(name)):
         records.hide(view, act, each.record)
-        runs.unlearn(view, act, each.run)
+        runs.unlearn_event(view, act, each.run)
     return Answer(replace(job, next_run_at=None), [record])
 
 
@@ -154,7 +156,7 @@ def _post(view: WritableView, act: Act, name: str | None, event: str | None, eve
     group = TRIGGER if name is None else group_of(name)
     waiting = [each for each in runs.waiting(view.own, group) if each.run.queued]
     if event_id is not None:
-        known = runs.of_event(view.own, group, event_id)
+        known = runs.find_event(view.own, group, event_id)
         if known is not None:
             return Answer(known, drawn_on)
     else:
@@ -167,31 +169,31 @@ def _post(view: WritableView, act: Act, name: str | None, event: str | None, eve
     number = runs.next_number(view.own, group)
     run = Run(group=group, number=number, due_at=act.at, queued=True, event=event, event_id=event_id)
     if event_id is not None:
-        run = runs.remember(view, act, run)
+        run = runs.remember_event(view, act, run)
     runs.put(view, act, run)
     return Answer(run, drawn_on)
 
 
 def _list(view: View) -> Answer[list[Job]]:
-    found = [(each, record) for each in view.visible for record in _live(each)]
+    found = [
+        (each, record)
+        for each in view.visible
+        for record in records.every(each, RecordKind.JOB, batch=_BATCH, chars_max=records.WHOLE)
+    ]
     jobs = [_job(compartment, record) for compartment, record in found]
     return Answer(sorted(jobs, key=lambda job: (job.name, -job.level)), [record for _, record in found])
 
 
 def _history(view: View, group: str, limit: int) -> Answer[list[tuple[Run, Level]]]:
-    found = [runs.whole_record(each, listed) for each in view.visible for listed in runs.begun_as(each, group)[-limit:]]
-    told = [(runs.read(record), record.level) for record in found]
-    return Answer(sorted(told, key=_newest)[:limit], found)
+    found = [runs.whole_record(each, listed) for each in view.visible for listed in runs.history(each, group)[-limit:]]
+    read = [(runs.read(record), record.level) for record in found]
+    return Answer(sorted(read, key=_newest)[:limit], found)
 
 
-def _newest(told: tuple[Run, Level]) -> tuple[float, int, int]:
-    run, level = told
+def _newest(at_level: tuple[Run, Level]) -> tuple[float, int, int]:
+    run, level = at_level
     at = run.started_at or run.due_at
     return (-at.timestamp(), -run.number, -level)
-
-
-def _live(compartment: CompartmentReader) -> Iterator[Record]:
-    return records.every(compartment, RecordKind.JOB, batch=_BATCH, chars_max=records.WHOLE)
 
 
 def _own(view: WritableView, name: str) -> Record | None:
@@ -223,7 +225,3 @@ def _job(compartment: CompartmentReader, record: Record) -> Job:
 
 def _timing(plan: Plan) -> tuple[str, str]:
     return plan.schedule, plan.timezone
-
-
-def _time_limit(seconds: object) -> int:
-    return check_number("time_limit", seconds, default=1, most=TIME_LIMIT_SECONDS_MAX)

@@ -11,7 +11,7 @@ from tidegate.core.conversation_purge import Clearing
 from tidegate.core.maintenance import sweep
 from tidegate.core.variants import every
 from tidegate.core.version_purge import remove
-from tidegate.jobs.retention import forget, orphaned, versions_of
+from tidegate.jobs.retention import find_orphans, purge_orphans, versions_of
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
 from tidegate.records.record import RecordKind, session_of
@@ -50,11 +50,11 @@ def _purge_level(
             continue
         dead = {*compartment.purgeable(before), *_expired(context, compartment, min(before, now))}
         memories = sum(_is_newest(compartment, version) for version in dead)
-        orphans = orphaned(context.provider, compartment, before)
+        orphans = find_orphans(context.provider, compartment, before)
         purgeable = sorted({*dead, *versions_of(compartment, orphans)})
         conversations = _left_behind(context, compartment, before)
         if not dry_run:
-            forget(compartment, now, orphans)
+            purge_orphans(compartment, now, orphans)
             _remove_all(context, compartment, purgeable, progress)
             clearing = Clearing(context.provider, context.clock)
             for session in conversations:

@@ -174,9 +174,9 @@ def _check_texts(run: Run, limits: Limits) -> None:
     for name, value in (("event_id", run.event_id), ("channel", run.channel), ("holder", run.holder or None)):
         if value is not None:
             check_key(value, limits if name == "event_id" else Limits(), name)
-    for name in ("text", "reason", "handing_reason"):
+    for name, text in (("text", run.text), ("reason", run.reason), ("handing_reason", run.delivery_reason)):
         try:
-            getattr(run, name).encode()
+            text.encode()
         except UnicodeEncodeError:
             raise unfit(name, "must not contain lone surrogates") from None
 

@@ -1,7 +1,7 @@
 """Delivery: results go out over the channels of the configuration. The one module that imports apprise.
 
-What decides is asked before (PRE_OUTPUT); here is only the way out. What was handed over may be handed over again after
-a kill in between: at least once, never silently not at all.
+Whether a result may go out is decided before (PRE_OUTPUT). After a kill in between, a result is delivered again: it
+arrives at least once, or its failure is reported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger("tidegate.channel")
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A result on its way. subject: the job's name; "" for the trigger. level: of the text."""
+    """A result to deliver. subject: the job's name; "" for the trigger. level: of the text."""
 
     agent: str
     subject: str
@@ -35,7 +35,7 @@ class Notification:
 
 
 class DeliveryError(Exception):
-    """It could not be handed over: why, in our own words. lasting: until the owner changes something."""
+    """A message could not be delivered: why, in our own words. lasting: until the owner changes something."""
 
     def __init__(self, reason: str, *, lasting: bool = False) -> None:
         super().__init__(reason)
@@ -43,11 +43,11 @@ class DeliveryError(Exception):
 
 
 Send = Callable[[ChannelSettings, Notification], None]
-"""Hands a message over. Raises: DeliveryError."""
+"""Delivers a message. Raises: DeliveryError."""
 
 
 def send(channel: ChannelSettings, message: Notification, environ: Mapping[str, str] = os.environ) -> None:
-    """Hand a message over. Raises: DeliveryError."""
+    """Deliver a message. Raises: DeliveryError."""
     match channel.kind:
         case "log":
             _log.warning("%s", json.dumps(_fields(message)))
@@ -73,7 +73,7 @@ def _fields(message: Notification) -> dict[str, str]:
 
 
 def _append(channel: ChannelSettings, message: Notification) -> None:
-    """One line of JSON, of ASCII alone: whatever the text is, it ends no line and begins no other."""
+    """Append one line of JSON, of ASCII alone: whatever the text is, it ends no line and begins no other."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     data = (json.dumps(_fields(message)) + "\n").encode("ascii")
     try:
@@ -98,7 +98,7 @@ def _notify(channel: ChannelSettings, message: Notification, environ: Mapping[st
         raise DeliveryError("the channel's environment variable is not set", lasting=True)
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # P12: it would log URLs and texts
     try:
-        # The text is text: no escapes, no templates, no markup, whatever stands in it.
+        # The text is plain text: no escapes, no templates, no markup, whatever it holds.
         asset = apprise.AppriseAsset(interpret_escapes=False, interpret_emojis=False, storage_mode="memory")
         service = apprise.Apprise(asset=asset)
         if not service.add(url):

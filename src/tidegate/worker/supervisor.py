@@ -1,4 +1,4 @@
-"""Waking agents: a worker for each agent and level, each on a thread of its own, until the process is told to stop."""
+"""Waking agents: a worker for each agent and level, each on its own thread, until the process is told to stop."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tidegate.records.validation import check_agent
 from tidegate.worker.worker import POLL_SECONDS, Worker
 from tidegate.worker.worker_context import WorkerContext
 
-_GOODBYE_SECONDS = 8
+_STOP_SECONDS = 8
 
 Done = TypeVar("Done")
 
 
 class Supervisor:
-    """All workers of one process. agent: only this one; None: all that there are, also those that come."""
+    """All workers of one process. agent: work for this one only; None: for all agents, also those that come later."""
 
-    def __init__(self, shop: WorkerContext, agent: str | None = None) -> None:
-        self._shop = shop
+    def __init__(self, context: WorkerContext, agent: str | None = None) -> None:
+        self._context = context
         self._only = agent
         self._workers: dict[tuple[str, Level], Worker] = {}
         self._threads: list[threading.Thread] = []
         self._stopping = threading.Event()
 
     def run(self) -> bool:
-        """Work until stopped; whether everything came to an end."""
+        """Work until stopped, and return whether everything came to an end."""
         while not self._stopping.is_set():
             for worker in self._start_workers():
                 thread = threading.Thread(target=worker.work, daemon=True)
@@ -39,14 +39,14 @@ class Supervisor:
         for worker in self._workers.values():
             worker.stop()
         for thread in self._threads:
-            thread.join(_GOODBYE_SECONDS / max(len(self._threads), 1))
+            thread.join(_STOP_SECONDS / max(len(self._threads), 1))
         return not any(thread.is_alive() for thread in self._threads)
 
     def run_once(self) -> int:
-        """Do what is due now, level by level; how many runs there were. Raises: StorageError.
+        """Do what is due now, level by level, and return how many runs there were. Raises: StorageError.
 
-        Where something is said to run, it waits for a sign of life, a lease at most: there is no later look at it.
-        What fails for one keeps no other from its runs (P6): it is raised at the end.
+        Where a run is stored as running, wait for a sign of life, a lease at most: nobody looks at it later.
+        What fails for one agent keeps no other from its runs (P6): it is raised at the end.
         """
         failed = list[StorageError]()
         list(self._start_workers())
@@ -73,15 +73,15 @@ class Supervisor:
         for agent in self._agents():
             for level in Level:
                 if (agent, level) not in self._workers:
-                    self._workers[agent, level] = Worker(self._shop, agent, level)
+                    self._workers[agent, level] = Worker(self._context, agent, level)
                     yield self._workers[agent, level]
 
     def _agents(self) -> list[str]:
         if self._only is not None:
             return [check_agent(self._only)]
-        folder = self._shop.home / "agents"
+        folder = self._context.home / "agents"
         triggered = [path.parent.name for path in folder.glob("*/TRIGGER.md")]
-        return sorted(filter(_is_agent, {*self._shop.store.agents(), *triggered}))
+        return sorted(filter(_is_agent, {*self._context.store.agents(), *triggered}))
 
 
 def _is_agent(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What all workers of one process share."""
+"""The context that all workers of one process share."""
 
 from __future__ import annotations
 
@@ -27,33 +27,34 @@ if TYPE_CHECKING:
 
 
 def on_a_thread(run: Callable[[], None]) -> None:
-    """Have it run on a thread that holds up nobody, not even the end of the process."""
+    """Run it on a thread that holds up nothing, not even the end of the process."""
     threading.Thread(target=run, name="run", daemon=True).start()
 
 
 class Failures:
-    """What went wrong, told to the owner in a line each.
+    """The failures of a process, each told to the owner in one line.
 
-    It goes by `tell` and into no log, since a job's name is a key (P12). count: of those that are failures for good.
+    They go to `tell` and into no log, since a job's name is a key (P12). count: of the final ones.
     """
 
     def __init__(self, tell: Callable[[str], object] = lambda _: None) -> None:
         self._tell = tell
         self.count = 0
 
-    def add(self, agent: str, level: Level, run: Run, what: str, *, for_good: bool = True) -> None:
-        """Something went wrong with a run. what: in our own words."""
+    def add(self, agent: str, level: Level, run: Run, reason: str, *, for_good: bool = True) -> None:
+        """Tell what went wrong with a run. reason: in our own words."""
         self.count += for_good
         name = name_of(run.group)
         # The name comes last, where nothing after it could be forged.
-        self._tell(f"{agent} at {level}: {what}: {f'job {name}' if name else 'the trigger'}")
+        self._tell(f"{agent} at {level}: {reason}: {f'job {name}' if name else 'the trigger'}")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """model: opens one; each run has its own, on its own loop. ticks: seconds of a clock that nobody can set.
+    """The store, the configuration, and everything else that workers need.
 
-    clock, ids: as the store's. spawn: gives a run a thread of its own. holder: this process, among all that work here.
+    model: opens one; each run has its own, on its own loop. ticks: seconds of a clock that nobody can set.
+    clock, ids: as the store's. spawn: gives a run its own thread. holder: the name of this process in runs.
     """
 
     store: Store
@@ -71,25 +72,25 @@ class WorkerContext:
 
     @property
     def misfire_grace(self) -> timedelta:
-        """How late a run may start."""
+        """Return how late a run may start."""
         return timedelta(minutes=self.settings.run.grace_minutes)
 
     @property
     def lease_seconds(self) -> float:
-        """How long a run may show no sign of life."""
+        """Return how long a run may go without a sign of life."""
         return self.settings.run.lease_seconds
 
     @property
     def channels(self) -> Mapping[str, ChannelSettings]:
-        """Where results may go, by name."""
+        """Return the channels to which results may go, by name."""
         return self.settings.channels
 
     def host(self, agent: str, level: Level) -> Session:
-        """A session for our own work on runs: at exactly this level, which it cannot leave."""
+        """Return a session for the worker's own use: at exactly this level, which it cannot leave."""
         return self.store.session(agent, level=level, ceiling=level)
 
     def gateway(self, session: Session) -> Gateway | None:
-        """Foreign tools for a session; None when there are none."""
+        """Return the foreign tools for a session; None without servers."""
         if not self.settings.servers:
             return None
         from tidegate.gateway.gateway import Gateway
@@ -98,7 +99,7 @@ class WorkerContext:
         return Gateway(self.store, session, self.settings.servers, Pins(self.home))
 
     def agent(self, session: Session, gateway: Gateway | None) -> Agent:
-        """The agent that answers in a session. Raises: InvalidArgument (model), StorageError."""
+        """Return the agent that answers in a session. Raises: InvalidArgument (model), StorageError."""
         chat = self.settings.chat
         settings = AgentSettings(chat.model_clearance, chat.history_chars_max, chat.context_chars_max)
         return open_agent(
