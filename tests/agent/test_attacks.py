@@ -86,7 +86,7 @@ def says(
         session = scene.store.session(AGENT, name, level)
         pins.trust("web", [ECHO], NOW)
         async with Gateway(scene.store, session, servers, pins, ids=scene.ids, connect=web.open) as gateway:
-            return await scene.agent(model, name, level, gateway=gateway).answer(text, Screen())
+            return await scene.agent(model, name, level, gateway=gateway).answer(text, screen or Screen())
 
     return asyncio.run(main())
 

@@ -181,7 +181,7 @@ def test_a_summary_is_stored_at_the_sessions_own_level_and_replaces_nothing_belo
 )
 def test_a_summary_has_the_origin_of_the_least_trusted_that_it_sums_up(origins: list[Origin], expected: Origin) -> None:
     older = [StoredMessage(number, UserMessage("x"), origin) for number, origin in enumerate(origins, 1)]
-    assert compaction.summed(older, " s ") == (Summary("s", len(older)), expected)
+    assert compaction.summary_of(older, " s ") == (Summary("s", len(older)), expected)
 
 
 def test_when_summing_up_fails_the_beginning_is_left_out_this_once_and_that_is_said(scene: Scene) -> None:

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Iterator
 
 from tidegate.config.servers import Server
+from tidegate.records.excerpt import cut
 
 _BYTES_MAX = 8 * 1024
 _LINES_MAX = 8
@@ -36,7 +37,7 @@ class ServerDiagnostics:
     def lines(self) -> list[str]:
         """The last lines of it, cut where they are long."""
         lines = self._written.decode("utf-8", "replace").splitlines()
-        return [line[:_LINE_CHARS_MAX] for line in lines if line.strip()][-_LINES_MAX:]
+        return [cut(line, _LINE_CHARS_MAX) for line in lines if line.strip()][-_LINES_MAX:]
 
 
 def why_not_started(server: Server, error: Exception) -> str:
