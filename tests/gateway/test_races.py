@@ -36,14 +36,14 @@ async def converse(world: World, gateway: Gateway) -> None:
     """A model that calls tools one after the other, each with all that it has seen."""
     for _ in range(world.random.randint(1, 3)):
         await step()
-        offer = world.random.choice(gateway.tools())
+        entry = world.random.choice(gateway.tools())
         try:
-            result = await gateway.call(offer.name, {"carries": world.seen.name})
+            result = await gateway.call(entry.name, {"carries": world.seen.name})
         except Refused:
             world.count("refused")
             continue
-        if not result.failed and offer.classification is not None:
-            world.released(offer.classification.source)
+        if not result.failed and entry.classification is not None:
+            world.released(entry.classification.source)
 
 
 async def interfere(world: World) -> None:
@@ -152,7 +152,7 @@ def test_the_schedules_find_a_call_that_is_decided_before_its_turn(
     def without_sink(event: object) -> object:
         if isinstance(event, ServerCall) and event.classification is not None:
             source = event.classification.source
-            return rules.decide(rules.TaintRaise(event.standing, source))
+            return rules.decide(rules.TaintRaise(event.state, source))
         return rules.decide(event)  # type: ignore[arg-type]
 
     monkeypatch.setattr(sessions, "decide", without_sink)

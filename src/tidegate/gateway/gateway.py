@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 
 from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
-from tidegate.gateway.bounds import ARGUMENTS_BYTES_MAX, CutOffError
 from tidegate.gateway.catalog import CatalogEntry, catalog
+from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.pins import Definitions, Pins, verdict
 from tidegate.gateway.replies import CallRefused, Result, no_answer, outside
 from tidegate.policy.levels import Level
@@ -35,6 +35,8 @@ from tidegate.store import Store, fresh_id
 if TYPE_CHECKING:
     from tidegate.gateway.connections import Connect, ServerConnection
     from tidegate.gateway.guard import Check
+
+ARGUMENTS_BYTES_MAX = 1024 * 1024
 
 T = TypeVar("T")
 

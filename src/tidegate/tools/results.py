@@ -1,4 +1,4 @@
-"""Results as JSON objects: exactly the fields that are documented, in one order everywhere."""
+"""Results as JSON objects: exactly the documented fields, in one order everywhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.records.timestamps import write_time
 
 
 def saved(value: Saved) -> dict[str, Any]:
-    """What a save answers."""
+    """Return the result of a save."""
     return {
         "saved": True,
         "key": value.key,
@@ -21,7 +21,7 @@ def saved(value: Saved) -> dict[str, Any]:
 
 
 def found(key: str, memory: Memory | None) -> dict[str, Any]:
-    """What a get answers: hidden and never existed look alike (P8)."""
+    """Return the result of a get: a hidden memory and one that never existed look alike (P8)."""
     if memory is None:
         return {"found": False, "key": key}
     result = {
@@ -39,12 +39,12 @@ def found(key: str, memory: Memory | None) -> dict[str, Any]:
 
 
 def searched(query: str, hits: Hits) -> dict[str, Any]:
-    """What a search answers."""
+    """Return the result of a search."""
     return {"query": query, "results": [_hit(hit) for hit in hits.hits], "complete": hits.complete}
 
 
 def explained(query: str, explanation: Explanation) -> dict[str, Any]:
-    """What a search answers, with how it came about: for the owner, not a tool's result."""
+    """Return the result of a search, with how it came about: for the owner, not a tool's result."""
     how = {
         "words": {word: list(terms) for word, terms in explanation.words.items()},
         "looked_up": list(explanation.looked_up),
@@ -55,12 +55,12 @@ def explained(query: str, explanation: Explanation) -> dict[str, Any]:
 
 
 def listed(page: Page) -> dict[str, Any]:
-    """What a list answers."""
+    """Return the result of a list."""
     return {"memories": [_memory(memory) for memory in page.memories], "next_cursor": page.next_cursor}
 
 
 def deleted(value: Deleted) -> dict[str, Any]:
-    """What a delete answers."""
+    """Return the result of a delete."""
     result = {"deleted": True, "key": value.key, "classification": str(value.classification)}
     return result if value.still_visible is None else {**result, "still_visible": str(value.still_visible)}
 
