@@ -332,7 +332,7 @@ def test_what_may_be_over_soon_is_tried_again_with_longer_and_longer_waits(scene
     screen = Screen()
     outcome = scene.say("go", Played(ModelError(kind), ModelError(kind), "at last"), screen=screen)
     assert (outcome.answer, outcome.ended) == ("at last", Ended.COMPLETE)
-    assert screen.waited == [kind.value] * 2
+    assert screen.retried == [kind.value] * 2
     assert scene.slept == [1.0, 2.0]
 
 

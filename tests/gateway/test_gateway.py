@@ -91,11 +91,6 @@ def pins(pins: Pins) -> Pins:
 
 
 @pytest.fixture
-def session(store: Store) -> Session:
-    return store.session("ada", "main")
-
-
-@pytest.fixture
 def fake() -> Fake:
     return Fake()
 

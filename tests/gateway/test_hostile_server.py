@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,34 +23,13 @@ from tidegate.errors import InvalidArgument, LimitExceeded, Refused
 from tidegate.gateway import connections
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.guard import CALL_BYTES_MAX, CALL_MESSAGES_MAX
-from tidegate.gateway.pins import Pins
 from tidegate.gateway.process import LINE_BYTES_MAX
 from tidegate.gateway.replies import Result
 from tidegate.policy.levels import Level
 from tidegate.session import Session
-from tidegate.store import Store
 
 T = TypeVar("T")
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
-
-
-@pytest.fixture
-def session(store: Store) -> Session:
-    return store.session("ada", "main")
-
-
-@pytest.fixture
-def running(store: Store, session: Session, pins: Pins) -> Callable[..., object]:
-    """Runs an act on the gateway of one session with one server, and closes it."""
-
-    def run(server: Server, act: Callable[[Gateway], Awaitable[T]]) -> T:
-        async def inside() -> T:
-            async with Gateway(store, session, {server.name: server}, pins, ids=lambda: "NONCE") as gateway:
-                return await act(gateway)
-
-        return asyncio.run(inside())
-
-    return run
 
 
 @pytest.fixture

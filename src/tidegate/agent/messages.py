@@ -81,19 +81,16 @@ def read(text: str) -> Turn:
     try:
         fields: dict[str, Any] = read_value(text)
         kind = _KINDS[fields.pop("kind")]
-        calls = [fields.pop("calls")] if kind is AssistantMessage else []
+        calls = fields.pop("calls") if kind is AssistantMessage else ()
         check_types(fields, kind)
-        for each in calls:
-            fields["calls"] = tuple(_call(call) for call in each)
+        for call in calls:
+            check_types(call, ToolCall)
+        if kind is AssistantMessage:
+            fields["calls"] = tuple(ToolCall(**call) for call in calls)
         make: Callable[..., Turn] = kind
         return make(**fields)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise StorageError("a message of this conversation cannot be read; run `tidegate doctor`") from None
-
-
-def _call(fields: dict[str, Any]) -> ToolCall:
-    check_types(fields, ToolCall)
-    return ToolCall(**fields)
 
 
 def size(turn: Turn) -> int:

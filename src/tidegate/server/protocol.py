@@ -155,7 +155,9 @@ class ClientConnection:
             async for line in self._from_wire:
                 message = line if isinstance(line, stdio.Fault) else _message(line)
                 if isinstance(message, stdio.Fault):
-                    await self._to_client.send(SessionMessage(_refusal(message)))
+                    error = types.ErrorData(code=message.code, message=message.message)
+                    answer = types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
+                    await self._to_client.send(SessionMessage(answer))
                 elif isinstance(message, types.JSONRPCRequest):
                     cancelled = ServerMessageMetadata(on_request_unanswered=self._settle)
                     await self._to_server.send(SessionMessage(message, cancelled))
@@ -224,11 +226,6 @@ def _message(line: dict[str, Any]) -> types.JSONRPCMessage | stdio.Fault:
         return types.jsonrpc_message_adapter.validate_python(line, by_name=False)
     except ValidationError:
         return stdio.Fault(stdio.INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message", line.get("id"))
-
-
-def _refusal(fault: stdio.Fault) -> types.JSONRPCError:
-    error = types.ErrorData(code=fault.code, message=fault.message)
-    return types.JSONRPCError(jsonrpc="2.0", id=fault.id, error=error)
 
 
 def _result(result: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
+from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved
 from tidegate.records.timestamps import write_time
 
 
@@ -40,7 +40,8 @@ def found(key: str, memory: Memory | None) -> dict[str, Any]:
 
 def searched(query: str, hits: Hits) -> dict[str, Any]:
     """Return the result of a search."""
-    return {"query": query, "results": [_hit(hit) for hit in hits.hits], "complete": hits.complete}
+    results = [{**_memory(hit), "score": hit.score} for hit in hits.hits]
+    return {"query": query, "results": results, "complete": hits.complete}
 
 
 def explained(query: str, explanation: Explanation) -> dict[str, Any]:
@@ -63,10 +64,6 @@ def deleted(value: Deleted) -> dict[str, Any]:
     """Return the result of a delete."""
     result = {"deleted": True, "key": value.key, "classification": str(value.classification)}
     return result if value.still_visible is None else {**result, "still_visible": str(value.still_visible)}
-
-
-def _hit(hit: Hit) -> dict[str, Any]:
-    return {**_memory(hit), "score": hit.score}
 
 
 def _memory(memory: Memory) -> dict[str, Any]:
