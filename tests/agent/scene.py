@@ -83,7 +83,7 @@ class Screen:
         return "".join(event.text for event in self.shown if isinstance(event, TextDelta))
 
     @property
-    def waited(self) -> list[str]:
+    def retried(self) -> list[str]:
         return [event.reason for event in self.shown if isinstance(event, Retrying)]
 
     @property

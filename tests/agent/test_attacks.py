@@ -86,7 +86,7 @@ def says(
         session = scene.store.session(AGENT, name, level)
         pins.trust("web", [ECHO], NOW)
         async with Gateway(scene.store, session, servers, pins, ids=scene.ids, connect=web.open) as gateway:
-            return await scene.agent(model, name, level, gateway=gateway).answer(text, Screen())
+            return await scene.agent(model, name, level, gateway=gateway).answer(text, screen or Screen())
 
     return asyncio.run(main())
 
@@ -230,8 +230,8 @@ def test_a_tool_that_is_poisoned_from_the_start_is_what_its_owner_trusted(scene:
     servers = {"web": Server("web", command=("x",), classification=Classification(PUBLIC, PUBLIC))}
     Pins(scene.home).trust("web", [poisoned], NOW)
     gateway = Gateway(scene.store, scene.store.session(AGENT), servers, Pins(scene.home), connect=web.open)
-    (offer,) = gateway.tools()
-    assert offer.definition.description == poisoned.description  # not stopped: the owner has to look
+    (entry,) = gateway.tools()
+    assert entry.definition.description == poisoned.description  # not stopped: the owner has to look
 
 
 def test_rendered_output_fetches_nothing_hides_no_address_and_obeys_no_control() -> None:

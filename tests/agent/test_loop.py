@@ -319,7 +319,7 @@ def test_a_model_that_dribbles_for_ever_is_given_up_on(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "kind",
     [
         ModelErrorKind.RATE,
         ModelErrorKind.SERVER,
@@ -328,13 +328,11 @@ def test_a_model_that_dribbles_for_ever_is_given_up_on(scene: Scene) -> None:
         ModelErrorKind.BROKEN,
     ],
 )
-def test_what_may_be_over_soon_is_tried_again_with_longer_and_longer_waits(
-    scene: Scene, trouble: ModelErrorKind
-) -> None:
+def test_what_may_be_over_soon_is_tried_again_with_longer_and_longer_waits(scene: Scene, kind: ModelErrorKind) -> None:
     screen = Screen()
-    outcome = scene.say("go", Played(ModelError(trouble), ModelError(trouble), "at last"), screen=screen)
+    outcome = scene.say("go", Played(ModelError(kind), ModelError(kind), "at last"), screen=screen)
     assert (outcome.answer, outcome.ended) == ("at last", Ended.COMPLETE)
-    assert screen.waited == [trouble.value] * 2
+    assert screen.retried == [kind.value] * 2
     assert scene.slept == [1.0, 2.0]
 
 
@@ -345,7 +343,7 @@ def test_a_provider_that_says_how_long_to_wait_is_believed_within_reason(scene: 
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "kind",
     [
         ModelErrorKind.KEY,
         ModelErrorKind.NO_MODEL,
@@ -354,9 +352,9 @@ def test_a_provider_that_says_how_long_to_wait_is_believed_within_reason(scene: 
         ModelErrorKind.QUOTA,
     ],
 )
-def test_what_will_not_change_is_not_tried_again(scene: Scene, trouble: ModelErrorKind) -> None:
-    outcome = scene.say("go", Played(ModelError(trouble)))
-    assert (outcome.ended, outcome.reason, scene.slept) == (Ended.FAILED, trouble.value, [])
+def test_what_will_not_change_is_not_tried_again(scene: Scene, kind: ModelErrorKind) -> None:
+    outcome = scene.say("go", Played(ModelError(kind)))
+    assert (outcome.ended, outcome.reason, scene.slept) == (Ended.FAILED, kind.value, [])
 
 
 @pytest.mark.parametrize("summing_up", [False, True])

@@ -45,8 +45,8 @@ def answered(*deltas: Any) -> tuple[list[ReplyDelta], list[AgentInfo]]:
             yield delta
 
     async def collect() -> list[ReplyDelta]:
-        offered = (ToolSpec("memory_get", "Reads.", {"type": "object", "properties": {}}),)
-        prompt = Prompt("be kind", "", (UserMessage("hi"),), offered)
+        specs = (ToolSpec("memory_get", "Reads.", {"type": "object", "properties": {}}),)
+        prompt = Prompt("be kind", "", (UserMessage("hi"),), specs)
         return [piece async for piece in ProviderModel(FunctionModel(stream_function=stream)).stream(prompt)]
 
     return asyncio.run(collect()), seen
@@ -123,12 +123,12 @@ def test_what_another_version_kept_goes_out_as_what_it_says(native: str) -> None
 
 def test_an_answer_that_is_withheld_is_said_to_be() -> None:
     with pytest.raises(ModelError) as raised:
-        models._replied(ModelResponse([], finish_reason="content_filter"))
-    assert raised.value.trouble is ModelErrorKind.FILTERED
+        models._reply(ModelResponse([], finish_reason="content_filter"))
+    assert raised.value.kind is ModelErrorKind.FILTERED
 
 
 @pytest.mark.parametrize(
-    ("error", "trouble"),
+    ("error", "kind"),
     [
         (UnexpectedModelBehavior("canary"), ModelErrorKind.GARBLED),
         (ContentFilterError("canary"), ModelErrorKind.FILTERED),
@@ -137,10 +137,10 @@ def test_an_answer_that_is_withheld_is_said_to_be() -> None:
         (ModelError(ModelErrorKind.EMPTY), ModelErrorKind.EMPTY),
     ],
 )
-def test_nothing_of_what_a_provider_wrote_is_in_an_error(error: Exception, trouble: ModelErrorKind) -> None:
+def test_nothing_of_what_a_provider_wrote_is_in_an_error(error: Exception, kind: ModelErrorKind) -> None:
     with pytest.raises(ModelError) as raised:
         answered("one", error)
-    assert raised.value.trouble is trouble
+    assert raised.value.kind is kind
     assert "canary" not in str(raised.value)
 
 

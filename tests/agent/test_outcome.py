@@ -305,8 +305,8 @@ def found(scene: Scene, *names: str) -> list[str]:
 def test_an_outcome_that_names_all_tools_that_were_called_is_found(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    show = loop.Outlet.show
-    monkeypatch.setattr(loop.Outlet, "show", lambda self, event: (self._shown.append(event), show(self, event)))
+    show = loop.GatedChannel.show
+    monkeypatch.setattr(loop.GatedChannel, "show", lambda self, event: (self._shown.append(event), show(self, event)))
     ways = ("which_tools_are_called", "the_order_of_calls", "how_many_calls", "what_is_said")
     assert found(scene, *ways) == list(ways)
 
@@ -314,17 +314,17 @@ def test_an_outcome_that_names_all_tools_that_were_called_is_found(
 def test_an_outcome_that_says_how_it_ended_whoever_may_know_is_found(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def outcome(outlet: Any, ended: Ended, reason: str = "") -> Outcome:
-        return Outcome(outlet.text, ended, reason, outlet.used)
+    def outcome(channel: Any, ended: Ended, reason: str = "") -> Outcome:
+        return Outcome(channel.text, ended, reason, channel.used)
 
     monkeypatch.setattr(loop, "_outcome", outcome)
     ways = ("whether_the_model_fails", "whether_an_answer_is_cut", "whether_it_ever_ends")
     assert found(scene, *ways) == list(ways)
 
 
-def test_an_outlet_that_asks_only_once_is_found(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal = loop.Outlet.refusal
-    monkeypatch.setattr(loop.Outlet, "refusal", lambda self: None if self._shown else refusal(self))
+def test_a_channel_that_asks_only_once_is_found(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = loop.GatedChannel.refusal
+    monkeypatch.setattr(loop.GatedChannel, "refusal", lambda self: None if self._shown else refusal(self))
     ways = ("which_tools_are_called", "how_much_too_long_it_is", "how_often_it_is_tried_again", "what_is_said")
     assert found(scene, *ways, "whether_a_library_breaks") == [*ways, "whether_a_library_breaks"]
 

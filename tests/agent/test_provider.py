@@ -149,7 +149,7 @@ def test_a_provider_that_is_busy_once_is_asked_again(server: Server, say: Say) -
 
 
 @pytest.mark.parametrize(
-    ("model", "trouble", "requests"),
+    ("model", "kind", "requests"),
     [
         ("rate-limited", ModelErrorKind.RATE, 4),
         ("out-of-quota", ModelErrorKind.QUOTA, 1),
@@ -160,10 +160,10 @@ def test_a_provider_that_is_busy_once_is_asked_again(server: Server, say: Say) -
     ],
 )
 def test_what_goes_wrong_is_explained_in_our_own_words(
-    server: Server, say: Say, model: str, trouble: ModelErrorKind, requests: int
+    server: Server, say: Say, model: str, kind: ModelErrorKind, requests: int
 ) -> None:
     ran = say("hello", "--json", model=model)
-    assert (ran.code, ran.json["ended"], ran.json["reason"]) == (1, "failed", trouble.value)
+    assert (ran.code, ran.json["ended"], ran.json["reason"]) == (1, "failed", kind.value)
     assert len(server.requests) == requests
     assert "secret-canary" not in ran.out + ran.err
 
@@ -178,7 +178,7 @@ def test_a_provider_that_breaks_off_in_the_middle_keeps_what_it_said(server: Ser
 def test_a_provider_that_answers_garbage_is_explained(server: Server, say: Say) -> None:
     ran = say("hello", "--json", model="garbling")
     assert (ran.code, ran.json["ended"]) == (1, "failed")
-    assert ran.json["reason"] in [trouble.value for trouble in ModelErrorKind]
+    assert ran.json["reason"] in [kind.value for kind in ModelErrorKind]
 
 
 def test_a_provider_that_is_not_there_is_explained() -> None:
@@ -190,7 +190,7 @@ def test_a_provider_that_is_not_there_is_explained() -> None:
 
     with pytest.raises(ModelError) as raised:
         asyncio.run(ask())
-    assert raised.value.trouble is ModelErrorKind.UNREACHABLE
+    assert raised.value.kind is ModelErrorKind.UNREACHABLE
 
 
 def test_malformed_arguments_go_back_to_the_provider_as_json(tmp_path: Path, home: Path, process: Run) -> None:

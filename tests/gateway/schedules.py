@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from tidegate.config.servers import Server
 from tidegate.errors import Refused
-from tidegate.gateway.bounds import CutOffError
+from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.guard import Check
 from tidegate.gateway.pins import Definition, Definitions
 from tidegate.gateway.replies import Reply
@@ -63,8 +63,8 @@ class FakePins:
     def __init__(self, definitions: Mapping[str, Definitions]) -> None:
         self._definitions = definitions
 
-    def of(self, server: str) -> Definitions:
-        return self._definitions.get(server, {})
+    def read(self) -> Mapping[str, Definitions]:
+        return self._definitions
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from tests.gateway.conftest import AT, ECHO
 from tidegate.audit.chain import Action
 from tidegate.config.servers import Server
 from tidegate.errors import Refused, StorageError
-from tidegate.gateway.bounds import CutOffError
+from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.guard import Check
 from tidegate.gateway.pins import Definitions, Pins
@@ -91,11 +91,6 @@ def pins(pins: Pins) -> Pins:
 
 
 @pytest.fixture
-def session(store: Store) -> Session:
-    return store.session("ada", "main")
-
-
-@pytest.fixture
 def fake() -> Fake:
     return Fake()
 
@@ -158,7 +153,7 @@ def test_p4_a_tool_whose_source_is_above_its_sink_is_called_once_and_then_no_mor
 
 def test_p14_only_what_is_trusted_and_classified_is_offered_at_every_taint(gateway: Gateway, session: Session) -> None:
     at_public = gateway.tools()
-    assert [offer.name for offer in at_public] == ["leaky__echo", "plans__echo", "web__echo"]
+    assert [entry.name for entry in at_public] == ["leaky__echo", "plans__echo", "web__echo"]
     session.raise_taint(RESTRICTED)
     assert gateway.tools() == at_public
 

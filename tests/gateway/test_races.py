@@ -37,14 +37,14 @@ async def converse(world: World, gateway: Gateway) -> None:
     """A model that calls tools one after the other, each with all that it has seen."""
     for _ in range(world.random.randint(1, 3)):
         await step()
-        offer = world.random.choice(gateway.tools())
+        entry = world.random.choice(gateway.tools())
         try:
-            result = await gateway.call(offer.name, {"carries": world.seen.name})
+            result = await gateway.call(entry.name, {"carries": world.seen.name})
         except Refused:
             world.count("refused")
             continue
-        if not result.failed and offer.classification is not None:
-            world.released(offer.classification.source)
+        if not result.failed and entry.classification is not None:
+            world.released(entry.classification.source)
 
 
 async def interfere(world: World) -> None:

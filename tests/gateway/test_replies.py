@@ -97,7 +97,7 @@ def test_only_trusted_tools_are_offered_and_each_with_its_classification(home: P
     level = Classification(Level.PUBLIC, Level.PUBLIC)
     servers = [Server("a", command=("x",), tools={"echo": level}), Server("never-looked-at", command=("x",))]
     found = catalog(servers, pins)
-    assert [(name, offer.classification) for name, offer in found.items()] == [
+    assert [(name, entry.classification) for name, entry in found.items()] == [
         ("a__b_c_b476cc5a", None),
         ("a__echo", level),
     ]

@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 
 from tidegate.config.servers import Server
 from tidegate.errors import Refused
-from tidegate.gateway.bounds import CutOffError
+from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.guard import Guard
 from tidegate.gateway.process import Process
 from tidegate.gateway.wire import Incoming, Outgoing

@@ -260,7 +260,7 @@ def test_an_error_that_nobody_foresaw_ends_the_run_and_shows_nothing_of_itself(s
 
 def test_a_model_that_does_not_answer_is_a_failed_run_that_says_why(scene: Scene) -> None:
     scene.add()
-    scene.model = ScriptedModel([Rule("", (Step(trouble=ModelErrorKind.KEY),))])
+    scene.model = ScriptedModel([Rule("", (Step(error=ModelErrorKind.KEY),))])
     scene.clock.pass_(hours=1)
     scene.tick()
     assert (scene.runs()[0].state, scene.runs()[0].reason) == ("failed", str(ModelError(ModelErrorKind.KEY)))

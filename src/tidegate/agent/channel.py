@@ -1,4 +1,4 @@
-"""Channels: where answers go. Each has a clearance, and nothing above it gets there (PRE_OUTPUT)."""
+"""Channels: where answers go. Each has a clearance, and nothing above it is shown there (PRE_OUTPUT)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tidegate.session import Session
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A bit of the model's answer."""
+    """A piece of the model's answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCalled:
-    """A tool call that is done. tool: a name that is known, or "unknown tool".
+    """A finished tool call. tool: a known name, or "unknown tool".
 
-    failed: it was refused, or gave an error. refused: the policy said no. reason: why, in our own words.
+    failed: it was refused or gave an error. refused: the policy said no. reason: why, in our own words.
     """
 
     tool: str
@@ -33,7 +33,7 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """The model did not answer, and is asked again. reason: in our own words."""
+    """The model did not answer, and will be asked again. reason: in our own words."""
 
     reason: str
 
@@ -42,17 +42,17 @@ Shown = TextDelta | ToolCalled | Retrying
 
 
 class Channel(Protocol):
-    """A terminal, a file, a chat room. clearance: the highest level that it may show; None: nothing may be shown."""
+    """A terminal, a file, a chat room. clearance: the highest level that it may show; None: it may show nothing."""
 
     name: str
     clearance: Level | None
 
     def show(self, event: Shown) -> None:
-        """Show what the gate let through. Returns soon."""
+        """Show an event that the gate let through. Returns soon."""
 
 
 class GatedChannel:
-    """A channel behind the gate, for one answer. Asked at every bit: the taint may have risen since the one before."""
+    """A channel behind the gate, for one answer. Each event is checked: the taint may have risen since the last one."""
 
     def __init__(self, session: Session, channel: Channel) -> None:
         self._session = session
@@ -62,22 +62,22 @@ class GatedChannel:
 
     @property
     def text(self) -> str:
-        """What was let through of the answer."""
+        """Return the text of the answer that was let through."""
         return "".join(event.text for event in self._shown if isinstance(event, TextDelta))
 
     @property
     def used(self) -> tuple[ToolCalled, ...]:
-        """The tool calls that were let through, in order."""
+        """Return the tool calls that were let through, in order."""
         return tuple(event for event in self._shown if isinstance(event, ToolCalled))
 
     def show(self, event: Shown) -> None:
-        """Show it, or hold it back and all that follows. Raises: Refused when the session has ended."""
+        """Show the event, or hold it back with all that follows. Raises: Refused when the session has ended."""
         if self.refusal() is None:
             self._shown.append(event)
             self._channel.show(event)
 
     def refusal(self) -> Refused | None:
-        """Why nothing more may be shown here; None while it may. Raises: Refused when the session has ended (P7)."""
+        """Return why nothing more may be shown here, or None. Raises: Refused when the session has ended (P7)."""
         if self._refusal is None:
             try:
                 self._session.check_output(self._channel.clearance, channel=self._channel.name)
@@ -89,7 +89,7 @@ class GatedChannel:
 
 
 class Silent:
-    """A channel that shows nothing, for answers that are only kept."""
+    """A channel that shows nothing, for answers that are only stored."""
 
     name = "silent"
 
@@ -97,4 +97,4 @@ class Silent:
         self.clearance = clearance
 
     def show(self, event: Shown) -> None:
-        """Nothing."""
+        """Show nothing."""

@@ -1,4 +1,4 @@
-"""What is said in a conversation, as values, and as the text in which each is stored."""
+"""The messages of a conversation, as values, and as the text in which each is stored."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool call gave. call: its id. failed: there was an error, or no result."""
+    """The result of a tool call. call: its id. failed: there was an error, or no result."""
 
     call: str
     name: str
@@ -54,7 +54,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary that stands for all messages up to number `upto`, in whoever's view it is."""
+    """A summary of all messages up to number `upto`, for every reader."""
 
     text: str
     upto: int
@@ -72,32 +72,29 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def write(turn: Turn) -> str:
-    """A turn as it is stored: one JSON object, of ASCII alone, whatever a model made up."""
+    """Return a turn as it is stored: one JSON object in ASCII, whatever a model made up."""
     return json.dumps({"kind": _NAMES[type(turn)], **asdict(turn)})
 
 
 def read(text: str) -> Turn:
-    """The turn that was stored. Raises: StorageError for what is none."""
+    """Return the turn that was stored. Raises: StorageError for a text that is no turn."""
     try:
         fields: dict[str, Any] = read_value(text)
         kind = _KINDS[fields.pop("kind")]
-        calls = [fields.pop("calls")] if kind is AssistantMessage else []
+        calls = fields.pop("calls") if kind is AssistantMessage else ()
         check_types(fields, kind)
-        for each in calls:
-            fields["calls"] = tuple(_call(call) for call in each)
+        for call in calls:
+            check_types(call, ToolCall)
+        if kind is AssistantMessage:
+            fields["calls"] = tuple(ToolCall(**call) for call in calls)
         make: Callable[..., Turn] = kind
         return make(**fields)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise StorageError("a message of this conversation cannot be read; run `tidegate doctor`") from None
 
 
-def _call(fields: dict[str, Any]) -> ToolCall:
-    check_types(fields, ToolCall)
-    return ToolCall(**fields)
-
-
 def size(turn: Turn) -> int:
-    """How many characters of a prompt a turn takes, about."""
+    """Return about how many characters of a prompt a turn takes."""
     if isinstance(turn, AssistantMessage):
         return len(turn.text) + len(turn.native) + sum(len(call.name) + len(call.arguments) for call in turn.calls)
     return len(turn.text)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tidegate.agent.prompt import HiddenDelta, ModelError, ModelErrorKind, Prompt, ReplyDelta
 from tidegate.errors import InvalidArgument
+from tidegate.records.excerpt import cut
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponseStreamEvent
@@ -22,7 +23,7 @@ NO_KEY = "no-key"  # for servers of one's own, which want none
 
 
 def open_model(name: str, base_url: str | None = None, key: str | None = None) -> ProviderModel:
-    """The model of a name, `provider:model`; with a base URL, the model of that name at an OpenAI-compatible server.
+    """Return the model of a name, `provider:model`, or of that name at the OpenAI-compatible server of a base URL.
 
     key: for the base URL. Without one, a provider finds its key in its own environment variable.
     Raises: InvalidArgument when the library is not installed, or the name, the URL or the key will not do.
@@ -68,7 +69,7 @@ class ProviderModel:
         self._says_when_done = says_when_done
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
-        """The response in pieces. Raises: ModelError; nothing of what the provider wrote is in it (P12)."""
+        """Yield the response in pieces. Raises: ModelError, which holds nothing that the provider wrote (P12)."""
         from pydantic_ai.direct import model_request_stream
 
         try:
@@ -79,14 +80,14 @@ class ProviderModel:
                 model_request_parameters=_parameters(prompt),
             ) as response:
                 async for event in response:
-                    yield _piece(event)
+                    yield _delta(event)
                 whole = response.get()
                 # The library makes up the reason that did not come; what did come is in the details.
                 if self._says_when_done and "finish_reason" not in (whole.provider_details or {}):
                     raise ModelError(ModelErrorKind.BROKEN)
-                yield _replied(whole)
+                yield _reply(whole)
         except Exception as error:  # noqa: BLE001  whatever it is, there is no answer
-            raise _trouble(error) from None
+            raise _model_error(error) from None
 
 
 # What goes out
@@ -107,7 +108,7 @@ def _parameters(prompt: Prompt) -> ModelRequestParameters:
 def _messages(prompt: Prompt) -> list[ModelMessage]:
     from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
 
-    asked = max(place for place, message in enumerate(prompt.messages) if isinstance(message, UserMessage))
+    last = max(place for place, message in enumerate(prompt.messages) if isinstance(message, UserMessage))
     made: list[ModelMessage] = []
     parts: list[Any] = []
     for place, message in enumerate(prompt.messages):
@@ -119,13 +120,13 @@ def _messages(prompt: Prompt) -> list[ModelMessage]:
             outcome: Any = "failed" if message.failed else "success"
             parts.append(ToolReturnPart(name, message.text, message.call, outcome=outcome))
         else:
-            text = f"{prompt.context}\n\n{message.text}" if place == asked and prompt.context else message.text
+            text = f"{prompt.context}\n\n{message.text}" if place == last and prompt.context else message.text
             _add_user(parts, UserPromptPart(text))
     return [*made, ModelRequest(parts, instructions=prompt.instructions)]
 
 
 def _add_user(parts: list[Any], part: Any) -> None:
-    """Two things said in a row are one message: many models want the roles to take turns."""
+    """Add a part; two of one kind in a row become one message, since many models want the roles to take turns."""
     if parts and type(parts[-1]) is type(part):
         part = type(part)(f"{parts[-1].content}\n\n{part.content}")
         parts.pop()
@@ -148,24 +149,24 @@ def _response(message: AssistantMessage) -> ModelResponse:
 
 
 def _plain_name(name: str) -> str:
-    """A tool's name as providers take it back, whatever the model made up."""
+    """Return a tool's name as providers take it back, whatever the model made up."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
 def _plain_arguments(arguments: str) -> str:
-    """Arguments as providers take them back: those that are no JSON object, in one."""
+    """Return arguments as providers take them back: those that are no JSON object, in one."""
     try:
         if isinstance(json.loads(arguments), dict):
             return arguments
     except (ValueError, RecursionError):
         pass
-    return json.dumps({"malformed": arguments[:2_000]} if arguments.strip() else {})
+    return json.dumps({"malformed": cut(arguments, 2_000)} if arguments.strip() else {})
 
 
 # What comes back
 
 
-def _piece(event: ModelResponseStreamEvent) -> ReplyDelta:
+def _delta(event: ModelResponseStreamEvent) -> ReplyDelta:
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
     if isinstance(event, PartStartEvent):
@@ -180,7 +181,7 @@ def _size(part: object) -> int:
     return sum(len(value if isinstance(value, str) else json.dumps(value)) for value in values if value)
 
 
-def _replied(response: ModelResponse) -> AssistantMessage:
+def _reply(response: ModelResponse) -> AssistantMessage:
     from pydantic_ai.messages import ModelMessagesTypeAdapter, TextPart, ToolCallPart
 
     calls = tuple(_calls(response))
@@ -203,8 +204,8 @@ def _calls(response: ModelResponse) -> Iterator[ToolCall]:
             yield ToolCall(part.tool_call_id, part.tool_name, arguments)
 
 
-def _trouble(error: Exception) -> ModelError:
-    """Which of our words fit. What the provider wrote may repeat the prompt, so none of it goes on (P12)."""
+def _model_error(error: Exception) -> ModelError:
+    """Return the kind that fits, in our words: what the provider wrote may repeat the prompt (P12)."""
     from pydantic_ai import exceptions as e
 
     if isinstance(error, ModelError):
@@ -225,8 +226,8 @@ def _trouble(error: Exception) -> ModelError:
         (ValueError, ModelErrorKind.GARBLED),
     ]
     _log.info("a model request failed: %s", type(error).__name__)
-    trouble = next((trouble for kind, trouble in kinds if isinstance(error, kind)), ModelErrorKind.BROKEN)
-    return ModelError(trouble, retry_after_seconds=getattr(error, "retry_after", None))
+    kind = next((kind for raised, kind in kinds if isinstance(error, raised)), ModelErrorKind.BROKEN)
+    return ModelError(kind, retry_after_seconds=getattr(error, "retry_after", None))
 
 
 def _bad(reason: str) -> InvalidArgument:

@@ -1,4 +1,4 @@
-"""One request to a model: its answer bit by bit, in bounded time and size, tried again where that may help."""
+"""One request to a model: its answer piece by piece, in bounded time and size, tried again where that may help."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Bounds:
 
     requests_max: requests to it. calls_max: tool calls in one response. same_call_max: of one and the same call.
     text_chars_max: of the text of one response. reply_chars_max: of all of it, thoughts and arguments included.
-    silence_seconds: without any sign of life. request_seconds: for one response. attempts_max: at one request.
+    silence_seconds: without a sign of life. request_seconds: for one response. attempts_max: at one request.
     wait_seconds_max: before another attempt.
     """
 
@@ -37,37 +37,44 @@ class Bounds:
 
 @dataclass(slots=True)
 class PartialReply:
-    """What has come of a response so far."""
+    """The part of a response that has come so far."""
 
-    bits: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     text_chars: int = 0
     chars: int = 0
     whole: AssistantMessage | None = None
 
     @property
     def text(self) -> str:
-        return "".join(self.bits)
+        """Return the text that has come so far."""
+        return "".join(self.texts)
 
-    def take(self, piece: ReplyDelta, bounds: Bounds) -> None:
-        """Note a piece. Raises: ModelError when it is too much."""
-        if isinstance(piece, AssistantMessage):
-            self.whole = piece
+    def clear(self) -> None:
+        """Forget it all, for another attempt."""
+        self.texts.clear()
+        self.text_chars = self.chars = 0
+        self.whole = None
+
+    def add(self, delta: ReplyDelta, bounds: Bounds) -> None:
+        """Add a piece. Raises: ModelError when the response becomes too long."""
+        if isinstance(delta, AssistantMessage):
+            self.whole = delta
             return
-        if isinstance(piece, str):
-            self.bits.append(piece)
-            self.text_chars += len(piece)
-        self.chars += piece.chars if isinstance(piece, HiddenDelta) else len(piece)
+        if isinstance(delta, str):
+            self.texts.append(delta)
+            self.text_chars += len(delta)
+        self.chars += delta.chars if isinstance(delta, HiddenDelta) else len(delta)
         if self.text_chars > bounds.text_chars_max or self.chars > bounds.reply_chars_max:
             raise ModelError(ModelErrorKind.FLOOD)
 
 
 class Interrupted(Exception):
-    """A response that broke off after part of it was heard: `reply` is that part."""
+    """A response broke off after part of its text had come: `reply` is that part."""
 
-    def __init__(self, reply: AssistantMessage, trouble: ModelErrorKind) -> None:
-        super().__init__(trouble.value)
+    def __init__(self, reply: AssistantMessage, kind: ModelErrorKind) -> None:
+        super().__init__(kind.value)
         self.reply = reply
-        self.trouble = trouble
+        self.kind = kind
 
 
 class ModelRequest:
@@ -81,58 +88,57 @@ class ModelRequest:
         self._check = check
         self._sleep = sleep
 
-    async def ask(
-        self, prompt: Prompt, outlet: GatedChannel, heard: Callable[[], PartialReply] = PartialReply
-    ) -> AssistantMessage:
-        """The whole response. heard: where to note what has come of it.
+    async def ask(self, prompt: Prompt, channel: GatedChannel, partial: PartialReply | None = None) -> AssistantMessage:
+        """Return the whole response. partial: filled with what has come of it, for a caller that may be cancelled.
 
-        Raises: ModelError when nothing came of it, Interrupted when part of it did; Refused (ended); what `check` does.
+        Raises: ModelError when no text came, Interrupted when part of it did; Refused (ended); what `check` raises.
         """
+        partial = PartialReply() if partial is None else partial
         attempt = 1
         while True:
             self._check()  # P7, P14: each attempt is a write, and much may have happened during the pause
-            so_far = heard()
+            partial.clear()
             try:
-                return await self._once(prompt, outlet, so_far)
+                return await self._ask_once(prompt, channel, partial)
             except ModelError as error:
-                if so_far.text:
-                    raise Interrupted(AssistantMessage(so_far.text, cut=error.trouble.value), error.trouble) from None
-                if error.trouble not in TRANSIENT or attempt >= self._bounds.attempts_max:
+                if partial.text:
+                    raise Interrupted(AssistantMessage(partial.text, cut=error.kind.value), error.kind) from None
+                if error.kind not in TRANSIENT or attempt >= self._bounds.attempts_max:
                     raise
-                outlet.show(Retrying(error.trouble.value))
-                await self._sleep(self._pause(error, attempt))
+                channel.show(Retrying(error.kind.value))
+                await self._sleep(self._pause_seconds(error, attempt))
             attempt += 1
 
-    def _pause(self, error: ModelError, attempt: int) -> float:
+    def _pause_seconds(self, error: ModelError, attempt: int) -> float:
         asked = error.retry_after_seconds
         return min(asked if asked is not None and asked > 0 else 2.0 ** (attempt - 1), self._bounds.wait_seconds_max)
 
-    async def _once(self, prompt: Prompt, outlet: GatedChannel, heard: PartialReply) -> AssistantMessage:
+    async def _ask_once(self, prompt: Prompt, channel: GatedChannel, partial: PartialReply) -> AssistantMessage:
         try:
             async with asyncio.timeout(self._bounds.request_seconds):
-                await self._listen(self._model.stream(prompt), outlet, heard)
+                await self._listen(self._model.stream(prompt), channel, partial)
         except TimeoutError:
             raise ModelError(ModelErrorKind.TIMEOUT) from None
-        whole = heard.whole
+        whole = partial.whole
         if whole is None:
             raise ModelError(ModelErrorKind.BROKEN)
         if not (whole.text.strip() or whole.calls):
             raise ModelError(ModelErrorKind.EMPTY)
         return whole
 
-    async def _listen(self, pieces: AsyncIterator[ReplyDelta], outlet: GatedChannel, heard: PartialReply) -> None:
+    async def _listen(self, deltas: AsyncIterator[ReplyDelta], channel: GatedChannel, partial: PartialReply) -> None:
         try:
             while True:
                 try:
                     # Not `wait_for`, which in 3.11 loses a cancellation that comes just as the piece does.
                     async with asyncio.timeout(self._bounds.silence_seconds):
-                        piece = await anext(pieces)
+                        delta = await anext(deltas)
                 except StopAsyncIteration:
                     return
-                heard.take(piece, self._bounds)
-                if isinstance(piece, str) and piece:
-                    outlet.show(TextDelta(piece))
+                partial.add(delta, self._bounds)
+                if isinstance(delta, str) and delta:
+                    channel.show(TextDelta(delta))
         finally:
-            close = getattr(pieces, "aclose", None)
+            close = getattr(deltas, "aclose", None)
             if close is not None:
                 await cast(Callable[[], Awaitable[None]], close)()

@@ -14,7 +14,7 @@ PromptMessage = UserMessage | AssistantMessage | ToolResult
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model is told of it."""
+    """A tool as a model sees it."""
 
     name: str
     description: str
@@ -26,7 +26,7 @@ class Prompt:
     """One request to a model.
 
     instructions: the owner's words and ours, for the system role; nothing from outside is ever in them (P18).
-    context: memories, framed as data; it stands before the last thing that the user said, in the user's role.
+    context: memories, marked as data; they go before the last thing that the user said, in the user's role.
     messages: the conversation, oldest first. tools: the same at every taint.
     """
 
@@ -38,20 +38,20 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class HiddenDelta:
-    """Something of the response that nobody is shown: thoughts, arguments. chars: how much of it."""
+    """A part of the response that nobody is shown: thoughts, arguments. chars: its length."""
 
     chars: int
 
 
 ReplyDelta = str | HiddenDelta | AssistantMessage
-"""A bit of text, a sign of life, or at the very end the whole response."""
+"""A piece of text, a sign of life, or at the very end the whole response."""
 
 
 class Model(Protocol):
     """Answers prompts."""
 
     def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
-        """The response in pieces, the last of them `AssistantMessage`. Raises: ModelError."""
+        """Yield the response in pieces, the last of them an `AssistantMessage`. Raises: ModelError."""
 
 
 class ModelErrorKind(Enum):
@@ -83,13 +83,13 @@ TRANSIENT = frozenset(
         ModelErrorKind.EMPTY,
     }
 )
-"""What may be over when it is tried again."""
+"""Kinds that may pass when the request is tried again."""
 
 
 class ModelError(Exception):
     """The model did not answer. retry_after_seconds: how long the provider asks to wait, if it says so."""
 
-    def __init__(self, trouble: ModelErrorKind, *, retry_after_seconds: float | None = None) -> None:
-        super().__init__(trouble.value)
-        self.trouble = trouble
+    def __init__(self, kind: ModelErrorKind, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(kind.value)
+        self.kind = kind
         self.retry_after_seconds = retry_after_seconds

@@ -166,7 +166,7 @@ def _look(server: Server) -> Definitions:
         from tidegate.gateway.connections import look
     except ModuleNotFoundError:
         raise InvalidArgument("tools: the MCP library is not installed: pip install 'tidegate[server]'") from None
-    from tidegate.gateway.bounds import CutOffError
+    from tidegate.gateway.diagnostics import CutOffError
 
     info(f"{server.name}: asking it for its tools")
     try:

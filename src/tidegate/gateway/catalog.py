@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegate.config.servers import Server
-from tidegate.gateway.pins import Definition, Pins
+from tidegate.gateway.pins import Definition, Definitions, Pins
 from tidegate.policy.servers import Classification
 
 NAME_CHARS_MAX = 64  # of model providers; they take letters, digits, "_" and "-"
@@ -16,16 +16,20 @@ NAME_CHARS_MAX = 64  # of model providers; they take letters, digits, "_" and "-
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """A tool that the owner has trusted. classification: None when it has none, so that it cannot be called."""
+    """A tool that the owner has trusted.
+
+    classification: None when it has none, so that it cannot be called. pinned: all trusted definitions of its server.
+    """
 
     name: str
     server: Server
     definition: Definition
     classification: Classification | None
+    pinned: Definitions
 
 
 def catalog_name(server: str, tool: str) -> str:
-    """`SERVER__TOOL`; where that is too long or has other characters, cut, replaced, and told apart by a hash."""
+    """Return `SERVER__TOOL`; if too long or of other characters, cut, replaced, and told apart by a hash."""
     plain = f"{server}__{tool}"
     name = re.sub(r"[^A-Za-z0-9_-]", "_", plain)
     if name == plain and len(name) <= NAME_CHARS_MAX:
@@ -34,11 +38,14 @@ def catalog_name(server: str, tool: str) -> str:
 
 
 def catalog(servers: Iterable[Server], pins: Pins) -> Mapping[str, CatalogEntry]:
-    """The trusted tools of these servers, by name; the same at every taint. Raises: StorageError (pins)."""
-    found = [_entry(server, each) for server in servers for each in pins.of(server.name).values()]
-    return {offer.name: offer for offer in sorted(found, key=lambda offer: offer.name)}
+    """Return the trusted tools of these servers, by name; the same at every taint. Raises: StorageError (pins).
 
-
-def _entry(server: Server, definition: Definition) -> CatalogEntry:
-    name = catalog_name(server.name, definition.name)
-    return CatalogEntry(name, server, definition, server.classify(definition.name))
+    The pins are read once, so that all entries are of one moment.
+    """
+    pinned = pins.read()
+    entries = [
+        CatalogEntry(catalog_name(server.name, tool), server, definition, server.classify(tool), pinned[server.name])
+        for server in servers
+        for tool, definition in pinned.get(server.name, {}).items()
+    ]
+    return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}

@@ -12,6 +12,7 @@ from typing import Any
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
+from tidegate.records import excerpt
 from tidegate.records.fields import check_types
 from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonable import jsonable
@@ -213,10 +214,8 @@ def back_off(attempts: int) -> timedelta:
 
 
 def cut(text: str) -> str:
-    """Return as much of an answer as is kept."""
-    if len(text) <= TEXT_CHARS_MAX:
-        return text
-    return f"{text[:TEXT_CHARS_MAX]}\n[cut: the first {TEXT_CHARS_MAX} characters of {len(text)}]"
+    """Return as much of an answer as is stored."""
+    return excerpt.cut(text, TEXT_CHARS_MAX, "\n[cut: the first {kept} characters of {all}]")
 
 
 def write_plan(plan: Plan) -> str:

@@ -6,6 +6,7 @@ import json
 
 from apsw.unicode import grapheme_next_break
 
+from tidegate.records.jsonl import json_line
 from tidegate.records.limits import ANSWER_BYTES_MAX, EXCERPT_CHARS_MAX
 from tidegate.records.memory import Memory
 
@@ -15,6 +16,23 @@ LOOK_AHEAD = EXCERPT_CHARS_MAX + 1
 _FIELDS_BYTES = 256  # names, punctuation, level, origin, time and score of one memory in an answer
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _ENVELOPE_BYTES = 4096  # the rest of an answer: its own names and a cursor
+
+
+def cut(text: str, chars_max: int, note: str = "") -> str:
+    """Return a text of at most `chars_max` code points as it is, else that much of its start, and the note.
+
+    note: says what was cut; `{kept}`, `{left}` and `{all}` in it become numbers of code points.
+    """
+    if len(text) <= chars_max:
+        return text
+    return text[:chars_max] + note.format(kept=chars_max, left=len(text) - chars_max, all=len(text))
+
+
+def cut_as_data(text: str, chars_max: int) -> str:
+    """Return a text of at most `chars_max` code points as it is, else its start as JSON that says what was cut."""
+    if len(text) <= chars_max:
+        return text
+    return json_line({"cut": f"the first {chars_max} of {len(text)}", "text": text[:chars_max]})
 
 
 def excerpt(content: str) -> tuple[str, bool]:

@@ -1,7 +1,7 @@
-"""The session as the MCP SDK sees it: the server, its answers, and its connection to a client. The SDK's one module.
+"""The session as the MCP SDK sees it: the server, its answers, and its connection to a client.
 
-The server is the SDK's low-level one: tools, and what is remembered as one resource and one prompt, each behind the
-gate. Completions, logging and sampling are not offered, so there is nothing in them to gate.
+The server is the SDK's low-level one: tools, and the memories as one resource and one prompt, each behind the gate.
+Completions, logging and sampling are not offered, so they need no gate.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from tidegate.tools.tool import Tool
 
 READ_AHEAD_MAX = 1024
-"""How many lines are read ahead of their answers; then the client waits."""
+"""The most lines that are read ahead of their answers; then the client waits."""
 
 READ_AHEAD_BYTES_MAX = 16 * 1024 * 1024
-"""How long they may be together; a longer one is read when it is alone. What is made of it takes 16 times as much."""
+"""Their size together; a longer line is read when it is alone. Its parsed form takes 16 times as much memory."""
 
 DRAIN_SECONDS = 3.0
-"""How long what was read may still be answered, once the input has ended or a signal came."""
+"""How long lines that were read may still be answered, once the input has ended or a signal came."""
 
 _log = logging.getLogger(__name__)
 # P12: the SDK logs what it cannot validate, contents included.
@@ -48,10 +48,10 @@ logging.getLogger("mcp").propagate = False
 
 
 def build(session: Session, *, instructions: str) -> Server[Any]:
-    """The server of one session, for any transport of the SDK."""
+    """Return the server of one session, for any transport of the SDK."""
     listing = types.ListToolsResult(tools=[_definition(tool) for tool in TOOLS.values()])
     turns = anyio.CapacityLimiter(1)  # calls run one at a time, in the order in which they came
-    offers = MemoryResources(session, turns)
+    resources = MemoryResources(session, turns)
 
     async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
         return listing
@@ -66,18 +66,18 @@ def build(session: Session, *, instructions: str) -> Server[Any]:
         instructions=instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=offers.list_resources,
-        on_list_resource_templates=offers.list_templates,
-        on_read_resource=offers.read_resource,
-        on_list_prompts=offers.list_prompts,
-        on_get_prompt=offers.get_prompt,
+        on_list_resources=resources.list_resources,
+        on_list_resource_templates=resources.list_templates,
+        on_read_resource=resources.read_resource,
+        on_list_prompts=resources.list_prompts,
+        on_get_prompt=resources.get_prompt,
     )
 
 
 def answer(session: Session, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-    """The answer to a tool call: one JSON object, as structured content and as text. It raises nothing."""
+    """Return the answer to a tool call: one JSON object, as structured content and as text. Raises nothing."""
     try:
-        # What is not listed here is unknown here, though the agent of this package may have it.
+        # A tool that is not listed here is unknown here, though the agent of this package may have it.
         return _result(session.call_tool(name if name in TOOLS else "", arguments))
     except TidegateError as error:
         return _result({"error": shown(error)}, is_error=True)
@@ -131,7 +131,7 @@ class ClientConnection:
         with suppress(OSError, RuntimeError):  # RuntimeError: the loop is closed, so all is over
             counted = _Counted(self._wire.incoming)
             for line in stdio.read(counted):
-                self._room.take(counted.since())
+                self._room.take(counted.take_count())
                 loop.call_soon_threadsafe(self._arrive, line)
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self.ending.set)
@@ -144,7 +144,7 @@ class ClientConnection:
             self._lines.send_nowait(line)
 
     async def _settle(self) -> None:
-        """One line less that waits for its answer: it has one, or needs none."""
+        """Count one line less that waits for its answer: it has one, or needs none."""
         self._room.give()
         self._unsettled -= 1
         if self._unsettled == 0 and self.ending.is_set():
@@ -155,7 +155,9 @@ class ClientConnection:
             async for line in self._from_wire:
                 message = line if isinstance(line, stdio.Fault) else _message(line)
                 if isinstance(message, stdio.Fault):
-                    await self._to_client.send(SessionMessage(_refusal(message)))
+                    error = types.ErrorData(code=message.code, message=message.message)
+                    answer = types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
+                    await self._to_client.send(SessionMessage(answer))
                 elif isinstance(message, types.JSONRPCRequest):
                     cancelled = ServerMessageMetadata(on_request_unanswered=self._settle)
                     await self._to_server.send(SessionMessage(message, cancelled))
@@ -176,7 +178,7 @@ class ClientConnection:
 
 
 class _Room:
-    """What was read and has no answer yet. The bytes are given back all together, when nothing waits any more."""
+    """Room for lines that were read and have no answer yet. All bytes are given back together, when no line waits."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -191,7 +193,7 @@ class _Room:
             self._bytes += size
 
     def give(self) -> None:
-        """One line less."""
+        """Give the room of one line back."""
         with self._changed:
             self._lines -= 1
             self._bytes *= self._lines > 0
@@ -202,7 +204,7 @@ class _Room:
 
 
 class _Counted:
-    """Lines of a file, and how many bytes they were since last asked."""
+    """Lines of a file, and their size since last asked."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -213,8 +215,8 @@ class _Counted:
         self._bytes += len(line)
         return line
 
-    def since(self) -> int:
-        """How many, and from now on anew."""
+    def take_count(self) -> int:
+        """Return the bytes read since the last call, and start again from 0."""
         size, self._bytes = self._bytes, 0
         return size
 
@@ -224,11 +226,6 @@ def _message(line: dict[str, Any]) -> types.JSONRPCMessage | stdio.Fault:
         return types.jsonrpc_message_adapter.validate_python(line, by_name=False)
     except ValidationError:
         return stdio.Fault(stdio.INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message", line.get("id"))
-
-
-def _refusal(fault: stdio.Fault) -> types.JSONRPCError:
-    error = types.ErrorData(code=fault.code, message=fault.message)
-    return types.JSONRPCError(jsonrpc="2.0", id=fault.id, error=error)
 
 
 def _result(result: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:

@@ -1,6 +1,6 @@
-"""What a session remembers, for MCP clients that put it into their prompts: as a resource, and as a prompt.
+"""A session's memories, for MCP clients that put them into their prompts: as a resource, and as a prompt.
 
-Each is read by way of the gate, like a tool call (P4, P7); what is listed is the same at every taint (P5).
+Each is read through the gate, like a tool call (P4, P7); the lists are the same at every taint (P5).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class MemoryResources:
-    """The handlers of resources and prompts for one session. turns: as of its tool calls."""
+    """The handlers of resources and prompts for one session. turns: shared with its tool calls."""
 
     session: Session
     turns: CapacityLimiter
@@ -73,7 +73,7 @@ class MemoryResources:
 
 
 def answered(read: Callable[[], str]) -> str:
-    """What is read. Raises: MCPError alone, with one of our errors in it."""
+    """Return what `read` returns. Raises: MCPError alone, with one of our errors in it."""
     try:
         return read()
     except TidegateError as error:
@@ -86,7 +86,7 @@ def answered(read: Callable[[], str]) -> str:
 
 
 def shown(error: TidegateError) -> dict[str, object]:
-    """An error as clients see it: where the session has ended, with how to go on."""
+    """Return an error as clients see it: where the session has ended, with how to go on."""
     found = error.to_dict()
     if isinstance(error, Refused) and error.rule is PolicyRule.P7:
         found["message"] = f"{error.message}; then start this server with it (tidegate mcp --session NAME)"

@@ -19,7 +19,7 @@ from tidegate.server import stdio
 from tidegate.session import Session
 
 EXIT_SECONDS = 4.0
-"""When the process ends whatever still hangs. A save that hangs is then stored whole or not at all."""
+"""After this time the process ends, whatever still hangs. A save that hangs is then stored whole or not at all."""
 
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
 

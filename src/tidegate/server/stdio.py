@@ -1,7 +1,6 @@
 """JSON-RPC over standard input and output: one message a line, in UTF-8 whatever the locale says.
 
-What arrives is untrusted: each line is a message, a fault that can be answered, or blank. Nothing in it ends the
-server.
+The input is untrusted: each line is a message, a fault that can be answered, or blank. No line ends the server.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ _LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 class MessageLines(Protocol):
-    """A file, as far as it is read here."""
+    """A file of which only lines are read."""
 
     def readline(self, limit: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A line that is no message: what to answer. id: of the request, where one could be made out."""
+    """The answer to a line that is no message. id: of the request, where it has a usable one."""
 
     code: int
     message: str
@@ -41,16 +40,16 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """Where messages come from and go to."""
+    """The two files that carry messages."""
 
     incoming: BinaryIO
     outgoing: BinaryIO
 
 
 def claim() -> Wire:
-    """Standard input and output, from now on for the protocol alone.
+    """Take standard input and output for the protocol alone.
 
-    Whatever else reads finds the end of the file; whatever else prints goes to standard error.
+    From now on, other readers find the end of the file, and other output goes to standard error.
     Raises: OSError when one of them is closed.
     """
     sys.stdout.flush()
@@ -63,7 +62,7 @@ def claim() -> Wire:
 
 
 def read(incoming: MessageLines, *, bytes_max: int = LINE_BYTES_MAX) -> Iterator[dict[str, Any] | Fault]:
-    """Messages and faults, line by line, until the end of the file. Blocks."""
+    """Yield messages and faults, line by line, until the end of the file. Blocks."""
     while line := incoming.readline(bytes_max + 1):
         if len(line) > bytes_max and not line.endswith(b"\n"):
             _skip_line(incoming)
@@ -73,7 +72,7 @@ def read(incoming: MessageLines, *, bytes_max: int = LINE_BYTES_MAX) -> Iterator
 
 
 def parse(line: bytes) -> dict[str, Any] | Fault | None:
-    """What one line says: a JSON object with an id that can be answered, a fault, or nothing when it is blank.
+    """Return the content of a line: a JSON object with an id that can be answered, a fault, or None when it is blank.
 
     Of duplicate keys the last counts. Lone surrogates in values are kept: the tools refuse them by argument.
     """
@@ -92,7 +91,7 @@ def parse(line: bytes) -> dict[str, Any] | Fault | None:
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """A message as one line of UTF-8. Lone surrogates, which have no UTF-8, become question marks."""
+    """Return a message as one line of UTF-8. Lone surrogates, which have no UTF-8, become question marks."""
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
     for end, escape in _LINE_ENDS.items():
         text = text.replace(end, escape)

@@ -27,7 +27,7 @@ _SHOWN = {
 
 
 def shown(job: Job) -> dict[str, Any]:
-    """A job as results show it, its prompt as an excerpt."""
+    """Return a job as results show it, its prompt as an excerpt."""
     prompt, truncated = excerpt(job.plan.prompt)
     return {
         "name": job.name,

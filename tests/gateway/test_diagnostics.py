@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from tidegate.config.servers import Server
-from tidegate.gateway.bounds import CutOffError
 from tidegate.gateway.connections import look
-from tidegate.gateway.diagnostics import ServerDiagnostics, why_not_reached, why_not_started
+from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics, why_not_reached, why_not_started
 from tidegate.gateway.process import Process
 
 
@@ -38,10 +37,10 @@ def test_the_last_words_of_a_server_that_dies_are_told() -> None:
 
 
 def test_no_more_than_the_last_lines_are_kept() -> None:
-    aside = ServerDiagnostics()
+    diagnostics = ServerDiagnostics()
     for number in range(10_000):
-        aside.wrote(b"\xff %d\n" % number)
-    assert aside.lines == [f"\ufffd {number}" for number in range(9_992, 10_000)]
+        diagnostics.add_output(b"\xff %d\n" % number)
+    assert diagnostics.lines == [f"\ufffd {number}" for number in range(9_992, 10_000)]
 
 
 def test_a_path_that_is_here_and_not_where_the_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
