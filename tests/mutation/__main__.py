@@ -34,6 +34,14 @@ TESTS = {
         "tests/attacks",
         "tests/test_leaks.py",
     ],
+    "core/flow.py": [
+        "tests/gateway/test_gateway.py",
+        "tests/core/test_conversation.py",
+        "tests/jobs/test_session_jobs.py",
+        "tests/core/test_sessions.py",
+    ],
+    "core/judgement.py": ["tests/core/test_sessions.py", "tests/core/test_gate.py", "tests/core/test_conversation.py"],
+    "core/session_change.py": ["tests/core/test_sessions.py", "tests/gateway/test_gateway.py"],
     "core/sessions.py": [
         "tests/core/test_sessions.py",
         "tests/test_model.py",

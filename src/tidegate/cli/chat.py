@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate.cli.common import Command, open_store, options, standard_input
-from tidegate.errors import InvalidArgument, LimitExceeded
+from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 
 if TYPE_CHECKING:
@@ -57,11 +57,7 @@ def _checked(message: str, limits: Limits) -> str:
     """Return the message to send. Raises: InvalidArgument, LimitExceeded, before anything is made."""
     from tidegate.records.validation import check_content
 
-    try:
-        return check_content(standard_input("message") if message == "-" else message, limits)
-    except (InvalidArgument, LimitExceeded) as error:
-        details = {**error.details, "argument": "message"}
-        raise type(error)(error.message.replace("content", "message", 1), **details) from None
+    return check_content(standard_input("message") if message == "-" else message, limits, "message")
 
 
 def _place(new: bool, level: Level) -> ChatPlace:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -24,16 +25,15 @@ class OvertakenError(Exception):
     """Undoes a transaction: the session was changed after it was judged. Whoever began it judges again."""
 
 
+@dataclass(eq=False)
 class DeniedError(Exception):
     """Undoes a transaction: the policy says no. `AuditLog.refusing` makes it the one `Refused`.
 
     row: the session in whose chain the refusal is entered, if any.
     """
 
-    def __init__(self, row: SessionRow | None, deny: Deny) -> None:
-        super().__init__(deny.rule)
-        self.row = row
-        self.deny = deny
+    row: SessionRow | None
+    deny: Deny
 
 
 def allowed(row: SessionRow | None, decision: Decision) -> Judgement:
