@@ -219,6 +219,19 @@ def test_a_summary_alone_is_not_summed_up_again() -> None:
     assert compaction.split(said, 500) == ([], said)
 
 
+def test_each_turn_is_measured_once_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured, real = list[Turn](), turns.size
+
+    def size(turn: Turn) -> int:
+        measured.append(turn)
+        return real(turn)
+
+    monkeypatch.setattr(turns, "size", size)
+    said = stored(*(UserMessage("0123456789") for _ in range(300)))
+    older, newer = compaction.split(said, 400)
+    assert (len(older), len(newer), len(measured)) == (280, 20, 300)
+
+
 def test_what_was_said_while_a_summary_was_written_stays(scene: Scene) -> None:
     said = stored(UserMessage("1"), UserMessage("2"), UserMessage("3"), Summary("one and two", 2), UserMessage("5"))
     assert [each.turn for each in history.since_summary(said)] == [

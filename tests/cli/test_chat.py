@@ -357,9 +357,10 @@ def test_an_answer_above_the_terminals_clearance_is_held_back_with_the_offer_of_
     person = sits(TIDEGATE_CHAT_CLEARANCE="INTERNAL")
     person.sees("INTERNAL> ")
     person.type("/raise CONFIDENTIAL")
-    person.sees("CONFIDENTIAL> ")
+    person.sees("above INTERNAL> ")
     person.type("hello")
-    held = person.sees("CONFIDENTIAL> ")
+    held = person.sees("above INTERNAL> ")
+    assert "CONFIDENTIAL" not in held  # P14: how far above, a model could choose
     assert "held back" in held
     assert "/reset" in held
     assert "Hello." not in held
@@ -372,9 +373,9 @@ def test_no_command_shows_what_is_above_the_terminals_clearance(sits: Any, scrip
     person.type("my secret is Xanadu")
     person.sees("That is all.")
     person.type("/raise CONFIDENTIAL")
-    person.sees("CONFIDENTIAL> ")
+    person.sees("above INTERNAL> ")
     person.type(command)
-    shown = person.sees("CONFIDENTIAL> ")
+    shown = person.sees("above INTERNAL> ")
     assert "must not go there" in shown
     assert "Xanadu" not in shown
 

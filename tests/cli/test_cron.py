@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.conftest import Run
 
 from tidegate.cli import cron as cli_cron
 from tidegate.errors import InvalidArgument
+from tidegate.worker.worker import Worker
 
 ADD = ("cron", "add", "digest", "30 7 * * 1-5", "Sum up what is new.")
 
@@ -180,6 +182,25 @@ def test_p6_an_agent_whose_files_cannot_be_read_keeps_no_other_from_its_runs(cli
     for path in (home / "agents" / "ada").glob("*.db*"):
         path.write_bytes(b"garbage")
     assert cli("run", "--once").code != 0
+    assert cli("run", "--once", "--agent", "bob").err == "tidegate run: 0 runs\n"
+
+
+def test_p6_whatever_goes_wrong_with_one_agent_keeps_no_other_from_its_runs(
+    cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for agent in ("ada", "bob"):
+        cli(*ADD, "--agent", agent)
+        cli("cron", "run-now", "digest", "--agent", agent)
+    real = Worker.tick
+
+    def tick(worker: Worker) -> int:
+        if worker._agent == "ada":
+            raise ValueError("nobody thought of that")
+        return real(worker)
+
+    with monkeypatch.context() as patch, suppress(ValueError):  # however it is told
+        patch.setattr(Worker, "tick", tick)
+        assert cli("run", "--once").code != 0
     assert cli("run", "--once", "--agent", "bob").err == "tidegate run: 0 runs\n"
 
 

@@ -60,6 +60,12 @@ def shown(pieces: Iterable[str], view: type[PlainView | TerminalView] = Terminal
     return written.getvalue()
 
 
+@pytest.mark.parametrize("language", ["make", "python", "ts", "no-such"])
+def test_an_answer_chooses_no_highlighter_for_its_code(language: str) -> None:
+    (fence,) = [token for token in markdown(f"```{language}\n1\n```").parsed if token.type == "fence"]
+    assert (fence.info, fence.content) == ("", "1\n")
+
+
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_however_it_comes_all_of_it_is_shown_once(size: int) -> None:
     text = "# Title\n\nA paragraph.\n\n```\ncode\n\nmore\n```\n\n- item\n- other"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.core.scene import AGENT, NOW, Open, Scene
@@ -16,13 +20,14 @@ from tidegate.errors import NotFound
 from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import Expiry
-from tidegate.records.record import RecordKind
+from tidegate.records.record import Record, RecordKind
 from tidegate.search import ranking as rank
 from tidegate.storage.base import StorageProvider
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 DAY = 86_400
 WEEK = timedelta(days=7)
+MOMENT = timedelta(microseconds=1)
 
 
 @pytest.fixture
@@ -143,6 +148,40 @@ def test_pages_are_full_whatever_has_expired_between(scene: Scene) -> None:
     assert listed(scene) == [f"k{number:02}" for number in range(0, 40, 4)]
 
 
+def test_what_has_expired_is_read_for_no_page_and_no_block(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(200):
+        scene.save(f"k{number:03}", "text", PUBLIC, "rule", "scratch")
+    scene.save("last", "text", PUBLIC, "rule")
+    scene.wait(8 * DAY)
+    read, real = list[str](), type(_own(scene.provider)).page
+
+    def page(*arguments: Any, **named: Any) -> list[Record]:
+        found = real(*arguments, **named)
+        read.extend(record.key for record in found)
+        return found
+
+    monkeypatch.setattr(type(_own(scene.provider)), "page", page)
+    assert scene.store.session(AGENT).context().included == 1
+    assert listed(scene) == listed(scene, PUBLIC, "rule") == ["last"]
+    assert set(read) == {"last"}
+
+
+@pytest.mark.parametrize("now", [NOW, NOW.replace(year=1), NOW.replace(year=9999)])
+def test_what_a_page_leaves_out_is_just_what_is_seen_as_expired(opening: Open, now: datetime) -> None:
+    ages = (timedelta.max, timedelta(weeks=9_000), WEEK, timedelta(days=1))
+    expiry = Expiry(tags={'"a\\': WEEK, "b": timedelta.max}, levels={INTERNAL: timedelta(weeks=9_000)})
+    scene = opening(expiry=expiry)
+    for level, tags in product((PUBLIC, INTERNAL), ([], ['"a\\'], ["b"], ['"a\\', "b"], ["c"])):
+        scene.save("-".join(("k", *tags)), "text", level, *tags)
+    for level, age, moved in product((PUBLIC, INTERNAL), ages, (-MOMENT, timedelta(0), MOMENT)):
+        with scene.provider.view(AGENT, level) as view, suppress(OverflowError):
+            at = now + age + moved
+            for tag in (None, '"a\\', "b"):
+                held = partial(view.visible[0].page, RecordKind.MEMORY, after="", tag=tag, limit=99, chars_max=0)
+                living = [each for each in held() if expiry.seen_at(each, at).live]
+                assert held(bygone=expiry.bygone(level, at)) == living
+
+
 def test_a_write_puts_away_what_has_expired_at_its_own_level_with_an_entry(scene: Scene) -> None:
     scene.save("k", "apples", PUBLIC, "scratch")
     scene.save("k", "apples", INTERNAL)
@@ -222,8 +261,6 @@ def test_a_process_looks_for_what_has_expired_once_in_a_while(opening: Open, mon
 
 
 def test_kinds_other_than_memories_never_expire(opening: Open) -> None:
-    from tidegate.records.record import RecordKind
-
     scene = opening(expiry=Expiry(levels={PUBLIC: WEEK}))
     scene.save("k", "text")
     with scene.provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:

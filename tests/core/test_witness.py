@@ -12,6 +12,7 @@ from tests.yardstick.backends import BACKENDS, Backend, SqliteBackend
 
 from tidegate.audit.chain import Action
 from tidegate.core import witness
+from tidegate.core.audit_log import Chain
 from tidegate.errors import Refused, StorageError
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification, Pin
@@ -134,6 +135,8 @@ def test_p7_what_has_ended_above_the_ceiling_of_an_older_copy_has_ended(home: Ho
     home.backend.put_back(older)
     with pytest.raises(Refused, match="ended"):
         home.resumed()
+    row = home.row()  # no session stands above its ceiling: a backup with such a one is none
+    assert (row.ended, row.taint, row.ceiling) == (True, Level.INTERNAL, Level.INTERNAL)
 
 
 def test_p7_a_child_does_not_outlive_a_parent_whose_end_the_audit_alone_knows(home: Home) -> None:
@@ -198,6 +201,30 @@ def test_p7_the_owner_who_has_looked_ends_what_is_lost_and_names_are_given_again
             with pytest.raises(Refused, match="ended"):
                 store.sessions.living(session)
     assert home.entered(Level.PUBLIC).count("purge") == 1  # what was said in it
+
+
+def test_p9_what_is_lost_is_not_ended_where_that_cannot_be_entered_and_it_can_be_run_again(
+    home: Home, older: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with home.open() as store:
+        store.session(AGENT, "lost").memory.save("k", "words")
+    home.backend.put_back(older)
+
+    def fails(*_: object) -> None:
+        raise StorageError("the disk is full")
+
+    with home.open() as store:
+        owner = store.owner(AGENT)
+        with monkeypatch.context() as patch:
+            patch.setattr(Chain, "enter", fails)
+            with pytest.raises(StorageError):
+                owner.end_lost()
+        (row,) = owner.lost()
+        assert owner.end_lost()
+        assert witness.end_lost(store._provider, store._audit_log, row)  # as if another had looked at the same moment
+        assert owner.lost() == []
+    assert home.entered(Level.PUBLIC)[-1] == "reset"
+    assert home.entered(Level.PUBLIC).count("reset") == 1
 
 
 def test_a_lost_session_is_found_behind_those_that_were_opened_since(home: Home, older: object) -> None:
@@ -282,6 +309,20 @@ def test_erased_agents_have_no_chain_and_new_lives_begin(home: Home) -> None:
         with pytest.raises(Refused, match="ended"):
             store.resume(AGENT, "main")
         assert store.session(AGENT, "new").taint is Level.PUBLIC
+
+
+def test_p7_what_was_lost_in_a_later_life_of_its_agent_is_ended_with_what_was_said_in_it(home: Home) -> None:
+    with home.open() as store:
+        store.owner(AGENT).erase()
+        store.session(AGENT, "first").memory.save("k", "words")
+    older = home.backend.control()
+    with home.open() as store:
+        store.session(AGENT, "second").conversation.append(["said"])
+    home.backend.put_back(older)
+    with home.open() as store:
+        assert store.owner(AGENT).end_lost()
+        assert store.owner(AGENT).lost() == []
+    assert home.entered(Level.PUBLIC)[-2:] == ["purge", "reset"]
 
 
 @pytest.mark.parametrize("level", Level)

@@ -12,7 +12,7 @@ from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, S
 from tidegate.jobs import retention as core_tidying
 from tidegate.jobs import runs as core_runs
 from tidegate.jobs import session_jobs as core_jobs
-from tidegate.jobs.job import back_off, began_at, group_of, name_of, read_plan, risen_group
+from tidegate.jobs.job import back_off, began_at, group_of, is_group, name_of, read_plan, risen_group
 from tidegate.policy.levels import Level
 from tidegate.records.record import Draft, Origin, RecordKind, key_of
 from tidegate.tools import AGENT_TOOLS, TOOLS
@@ -357,6 +357,11 @@ def test_the_runs_of_the_trigger_are_no_removed_jobs(scene: Scene) -> None:
     scene.tick()
     scene.store.owner(AGENT).purge(timedelta())
     assert "done" in scene.states(None)
+
+
+@pytest.mark.parametrize("group", ["risen/x", "risen/", "known/risen/x", "risen/NONE/job/a", "job/", ""])
+def test_p17_a_group_that_no_run_can_be_of_is_none_and_nothing_worse(group: str) -> None:
+    assert not is_group(group)
 
 
 def test_p5_the_level_of_a_job_is_never_looked_for_above(scene: Scene) -> None:

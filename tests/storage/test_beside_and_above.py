@@ -130,7 +130,19 @@ def test_a_making_that_was_cut_short_is_made_on_and_leaves_no_mark(
         assert store.session("a").memory.get("k") is None
         store.session("a").memory.save("k", "words")
         assert store.session("a").memory.get("k") is not None
-    assert (home / "agents" / "a" / MAKING).exists() == (made == len(Level))  # where all are, it counts for nothing
+    assert not (home / "agents" / "a" / MAKING).exists()
+
+
+def test_p9_a_mark_that_a_kill_left_beside_all_files_makes_no_later_loss_good(home: Path) -> None:
+    with opened(home) as store:
+        store.session("a").memory.save("k", "words")
+    (home / "agents" / "a" / MAKING).touch()
+    with opened(home, prefix="x") as store:
+        store.session("a").memory.save("k", "words")
+    (home / "agents" / "a" / "restricted.db").unlink()
+    with opened(home, prefix="y") as store:
+        store.session("a").memory.save("k", "words")
+    assert not (home / "agents" / "a" / "restricted.db").exists()
 
 
 def test_a_mark_that_was_left_goes_with_the_agent(home: Path) -> None:

@@ -87,6 +87,31 @@ def test_a_raise_that_stands_in_the_log_is_seen_on_a_full_disk(disk: Path) -> No
         assert store.session(AGENT, "main").taint is Level.CONFIDENTIAL
 
 
+@pytest.mark.parametrize("size", [None, 0, RESERVE_BYTES - 1])
+def test_a_home_that_lacks_the_room_kept_back_gets_it_where_there_is_as_much_again(
+    tmp_path: Path, size: int | None
+) -> None:
+    with tidegate.open(tmp_path / "home") as store:
+        store.session(AGENT, "main").memory.save("k", "words")
+    reserve = tmp_path / "home" / "reserve"
+    if size is None:
+        reserve.unlink()  # as of an earlier version
+    else:
+        with reserve.open("rb+") as file:
+            file.truncate(size)  # as after a purge that was killed
+    with tidegate.open(tmp_path / "home") as store:
+        store.session(AGENT, "main")
+    assert reserve.stat().st_size == RESERVE_BYTES
+
+
+def test_what_opens_a_home_takes_no_room_that_a_purge_was_given(home: Path) -> None:
+    with (home / "reserve").open("rb+") as file:
+        file.truncate(0)
+    with tidegate.open(home) as store:
+        store.session(AGENT, "main")
+    assert (home / "reserve").stat().st_size == 0
+
+
 def test_a_purge_on_a_full_disk_removes_what_was_deleted_and_enters_it(home: Path) -> None:
     with tidegate.open(home) as store:
         owner = store.owner(AGENT)

@@ -159,6 +159,7 @@ def test_p9_once_there_is_an_id_an_older_file_is_refused(old: Path, tmp_path: Pa
     for _ in range(2):
         with tidegate.open(old) as store, pytest.raises(StorageError, match=NOT_ITS_OWN):
             store.session(AGENT).memory.get("tea")
+    assert ("agents/assistant/public.db", "it is not the one that belongs there") in problems(old)
 
 
 @pytest.mark.parametrize("after", ["before the control store has it", "before the file knows that"])
@@ -206,6 +207,32 @@ def test_p10_only_what_was_never_used_is_made_anew_for_a_backup(home: Path, kind
     with provider.view(AGENT, Level.RESTRICTED) as view:
         assert ({each.level: each.id for each in view.visible} == ids) is not used
     provider.close()
+
+
+@pytest.mark.parametrize("lost", [Level.PUBLIC, Level.RESTRICTED])
+def test_p9_a_compartment_that_was_lost_is_not_made_good_for_a_backup(made: Path, lost: Level) -> None:
+    ids = {level: str(id_of(made, level)) for level in Level}
+    database(made, level=lost).unlink()
+    provider = SqliteProvider(made)
+    with pytest.raises(StorageError, match="files of this agent are missing"):
+        provider.claim(AGENT, ids)
+    provider.close()
+    assert not database(made, level=lost).exists()
+
+
+def test_p10_a_claim_that_was_cut_short_leaves_no_loss(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = SqliteProvider(home)
+    with provider.writable_view(AGENT, Level.PUBLIC):
+        pass
+    ids = {level: f"of the backup {level}" for level in Level} | {Level.PUBLIC: str(id_of(home))}
+    with monkeypatch.context() as patch:
+        patch.setattr(HomeFiles, "make_compartments", killed)
+        with pytest.raises(KeyboardInterrupt):
+            provider.claim(AGENT, ids)
+    provider.close()
+    with tidegate.open(home) as store:
+        store.session(AGENT).memory.save("k", "text")
+    assert {level: id_of(home, level) for level in Level} == ids
 
 
 def test_p10_a_claim_that_cannot_remove_a_file_says_so_and_can_be_run_again(

@@ -112,6 +112,16 @@ def test_p10_levels_versions_deletions_and_chains_are_as_they_were(pair: tuple[S
     assert [verdict.level for verdict in verdicts] == list(reversed(Level))
 
 
+@pytest.mark.parametrize("reason", ["two\nlines", "e\u0301", "\u202eback", "a\0b", " ", "\ud800", "\x1b" * 300])
+def test_whatever_reason_a_host_gave_for_a_raise_can_be_backed_up(pair: tuple[Scene, Scene], reason: str) -> None:
+    source, target = pair
+    source.store.session(AGENT).raise_taint(Level.INTERNAL, reason=reason)
+    file = source.folder / "b"
+    source.store.transfer(AGENT).backup(file)
+    target.store.transfer(AGENT).restore_backup(file)
+    assert state(target) == state(source)
+
+
 def test_a_restored_agent_works_as_if_nothing_had_happened(pair: tuple[Scene, Scene]) -> None:
     full, empty = pair
     restore(empty, back_up(full))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -47,10 +47,20 @@ def made(
     records: Sequence[Record] = (RECORD,),
     sessions: Sequence[Mapping[str, Any]] = (),
     at: datetime = NOW,
+    ids: Callable[[Level], str] = "made {}".format,
+    bound: bool = True,
     **changed: Any,
 ) -> Path:
-    """A backup whose digest, counts and chains are as they should be. changed: fields of the records' lines."""
-    body = b"".join(json.dumps(line).encode() + b"\n" for line in _lines(records, sessions, at, changed))
+    """A backup whose digest, counts and chains are as they should be. changed: fields of the records' lines.
+
+    ids: of the compartments; "" makes it one of the first version, in which they had none. bound: whether entries name
+    their place.
+    """
+    lines = list(_lines(records, sessions, at, changed, ids, bound=bound))
+    if not ids(Level.PUBLIC):
+        lines = [{name: value for name, value in line.items() if name != "id"} for line in lines]
+        lines[0]["version"] = 1
+    body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
     seal = backup.Seal(None)
     seal.update(body)
     counts = {"sessions": len(sessions), "entries": len(records), "versions": len(records)}
@@ -60,16 +70,22 @@ def made(
 
 
 def _lines(
-    records: Sequence[Record], sessions: Sequence[Mapping[str, Any]], at: datetime, changed: Mapping[str, Any]
+    records: Sequence[Record],
+    sessions: Sequence[Mapping[str, Any]],
+    at: datetime,
+    changed: Mapping[str, Any],
+    ids: Callable[[Level], str] = "made {}".format,
+    *,
+    bound: bool = True,
 ) -> Iterator[dict[str, Any]]:
     yield backup.heading(AGENT, NOW)
     yield from ({"session": {**SESSION, **each}} for each in sessions)
     for level in Level:
-        place = Place(AGENT, level, f"made {level}")
+        place = Place(AGENT, level, ids(level))
         yield backup.level_line(place)
         last = None
         for record in records if level is Level.PUBLIC else ():
-            last = chain(version_event(place, at, "", Action.SAVE, record), last, place)
+            last = chain(version_event(place, at, "", Action.SAVE, record), last, place if bound else None)
             yield backup.entry_line(last)
         for record in records if level is Level.PUBLIC else ():
             line = backup.version_line(record, newest=record is records[-1])
@@ -86,6 +102,21 @@ def refused(scene: Scene, path: Path, reason: str) -> None:
             restore(scene, path, dry_run=dry_run)
     assert scene.provider.agents() == []
     assert scene.provider.control.sessions(AGENT) == []
+
+
+@pytest.mark.parametrize("mark", ["?", "? ", "\n"])
+def test_p17_an_id_that_a_store_would_not_take_for_one_leaves_no_agent_behind(scene: Scene, mark: str) -> None:
+    refused(scene, made(scene, ids=lambda level: f"{mark}{level}"), r"line \d+: id: ")
+
+
+@pytest.mark.parametrize(("nonce", "bound"), [("n", True), ("3.n", False)])
+def test_p9_what_is_bound_to_a_compartment_that_has_no_id_is_refused(scene: Scene, nonce: str, bound: bool) -> None:
+    path = made(scene, of(nonce=nonce), ids=lambda _: "", bound=bound)
+    refused(scene, path, "the audit chain of PUBLIC does not hold")
+
+
+def test_what_is_bound_to_none_is_restored(scene: Scene) -> None:
+    assert restore(scene, made(scene, ids=lambda _: "", bound=False)).versions == 1
 
 
 AT = r"line \d+: "

@@ -37,7 +37,8 @@ from tidegate.storage.inmemory.provider import InMemoryProvider
 
 CANARY = "canary"
 NAMED = re.compile(
-    r"file: (line \d+: [a-z_]+: |line \d+ is not one|the audit chain|its |something of it|a session |it )"
+    r"file: (line \d+: [a-z_]+: |line \d+ is not one|"
+    r"the (audit chain|records|entries)|its |something of it|a session |it )"
 )
 ODD: list[Any] = [
     None, True, 0, -1, 1, 2**52, 2**53, 2**70, 1.5, "", CANARY, f"{CANARY}\x1b[31m", f"{CANARY}\n\u202e", "x\ud800",

@@ -98,6 +98,10 @@ class ForgivingProvider(SqliteProvider):
     @contextmanager
     def witnesses(self, agent: str) -> Iterator[Sequence[Witness]]:
         files = self._files
+        if all(files.compartment(agent, level).exists() for level in Level):
+            with super().witnesses(agent) as all_of_them:
+                yield all_of_them
+            return
         with ExitStack() as open_ones:
             found: list[Witness] = []
             for level in Level:

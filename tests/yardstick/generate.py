@@ -114,6 +114,12 @@ class Generator:
             *self._owned_makers(),
         ]
 
+    def _raise(self) -> t.Op:
+        """A raise; not past a lost file: where it began would be told of that, and which files there are is no P5."""
+        seat, level = self._seat(), self._level()
+        lost = any(agent == seat.agent for agent, _ in self._model.lost)
+        return t.Get(seat, self._key(), False) if lost else t.Raise(seat, level)
+
     def _job_makers(self) -> list[tuple[Callable[[], t.Op], int]]:
         if not self._jobs:
             return []
@@ -270,12 +276,6 @@ class Generator:
         """Mostly of a child, since it has a taint to hand back."""
         kids = [session.seat for session in self._model.sessions.values() if session.parent and not session.ended]
         return t.End(self._random.choice(kids) if kids and self._random.random() < 0.7 else self._seat())
-
-    def _raise(self) -> t.Op:
-        """Not past a file that is lost: such a raise is refused, and whether the file was used is known above only."""
-        seat, level = self._seat(), self._level()
-        stopped = any(agent == seat.agent and lost.can_flow_to(level) for agent, lost in self._model.lost)
-        return t.Get(seat, KEYS[0]) if stopped else t.Raise(seat, level)
 
     def _ceiling(self) -> t.Op:
         """The owner's act, which P5 leaves out where it takes what lies above into account."""

@@ -136,13 +136,7 @@ def sight(left: Remains, watched: frozenset[int], observer: Observer) -> Sight:
     for (agent, level), held in left.compartments.items():
         if agent == observer.agent and level.can_flow_to(observer.level):
             seen[f"compartment {level}"] = held
-    rows = [_told(row) for row in left.rows[observer.agent] if row.taint.can_flow_to(observer.level)]
-    return seen | {"sessions": rows}
-
-
-def _told(row: SessionRow) -> SessionRow:
-    """What can be told of a session; nobody learns in which life of its agent it was opened."""
-    return replace(row, life=0)
+    return seen | {"sessions": [row for row in left.rows[observer.agent] if row.taint.can_flow_to(observer.level)]}
 
 
 def masked(outcome: Outcome, level: Level) -> object:
@@ -152,7 +146,7 @@ def masked(outcome: Outcome, level: Level) -> object:
         answer = answer | {"taint": "above"}
     if state is not None and not state.taint.can_flow_to(level):
         state = replace(state, taint=Level.RESTRICTED, ceiling=Level.RESTRICTED)
-    return answer, list(answer), outcome.raw, state and _told(state)
+    return answer, list(answer), outcome.raw, state
 
 
 def compare(whole: Sight, alone: Sight) -> Iterator[str]:

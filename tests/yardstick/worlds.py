@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -87,7 +87,8 @@ class World:
     def row(self, seat: t.Seat) -> SessionRow | None:
         """The session of a seat as the store has it now."""
         session = self.session_ids.get(seat)
-        return self.store.sessions.read(session) if session else None
+        found = self.store.sessions.read(session) if session else None
+        return found and _of_any_life(found)
 
     def close(self) -> None:
         """Close the store; the home stays."""
@@ -103,7 +104,7 @@ class World:
 
     def rows(self, agent: str) -> list[SessionRow]:
         """The named sessions of an agent."""
-        return self.store.sessions.list(agent)
+        return [_of_any_life(row) for row in self.store.sessions.list(agent)]
 
     def _open(self) -> Store:
         return Store(
@@ -300,6 +301,11 @@ class Contents:
     statistics: Statistics
     entries: list[Entry]
     place: Place = field(compare=False)  # nobody is shown it
+
+
+def _of_any_life(row: SessionRow) -> SessionRow:
+    """Without the number of its agent's life, which no session is shown: what it tells apart has ended."""
+    return replace(row, life=0)
 
 
 def contents(compartment: CompartmentReader) -> Contents:

@@ -7,6 +7,7 @@ above the level of every message that it covers; its origin is that of the least
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from tidegate.agent import messages as turns
 from tidegate.agent.messages import AssistantMessage, Summary, ToolResult, Turn, UserMessage
@@ -33,16 +34,13 @@ def split(stored: Sequence[StoredMessage], chars_max: int) -> tuple[list[StoredM
 
     While all of them fit, none are summed up.
     """
-    if sum(turns.size(each.turn) for each in stored) <= chars_max:
+    left = _left([turns.size(each.turn) for each in stored])
+    if left[0] <= chars_max:
         return [], list(stored)
     starts = [place for place, each in enumerate(stored) if isinstance(each.turn, UserMessage) and place > 0]
-    # If need be, all of them are summed up, since a new message is about to come.
-    place = next(
-        each
-        for each in (*starts, len(stored))
-        if sum(turns.size(rest.turn) for rest in stored[each:]) <= chars_max // 2
-    )
-    if all(isinstance(each.turn, Summary) for each in stored[:place]):
+    # In the end all of it can be summed up, since something new is about to be asked.
+    place = next(each for each in (*starts, len(stored)) if left[each] <= chars_max // 2)
+    if not any(not isinstance(each.turn, Summary) for each in stored[:place]):
         return [], list(stored)
     return list(stored[:place]), list(stored[place:])
 
@@ -50,15 +48,20 @@ def split(stored: Sequence[StoredMessage], chars_max: int) -> tuple[list[StoredM
 def request(older: Sequence[StoredMessage], chars_max: int, ids: Callable[[], str]) -> Prompt:
     """Return the prompt that asks a model for the summary of these messages. They are in it as data (P18)."""
     lines = [json_line(_line(each.turn)) for each in older]
-    while lines and sum(map(len, lines)) > 2 * chars_max:  # too long to be read whole: the newest of it
-        del lines[0]
-    block = data_block("The beginning of a conversation", "conversation", lines, ids())
+    left = _left([len(line) for line in lines])
+    newest = [line for line, size in zip(lines, left, strict=False) if size <= 2 * chars_max]  # all of it, if it fits
+    block = data_block("The beginning of a conversation", "conversation", newest, ids())
     return Prompt(INSTRUCTIONS, "", (UserMessage(f"{block}\n\nSum it up now."),))
 
 
 def summary_of(older: Sequence[StoredMessage], text: str) -> tuple[Summary, Origin]:
     """Return the summary of these messages with a model's text, and its origin."""
     return Summary(cut(text.strip(), SUMMARY_CHARS_MAX), older[-1].number), least_trusted(each.origin for each in older)
+
+
+def _left(sizes: Sequence[int]) -> list[int]:
+    """How much there is from each place on; at the end nothing."""
+    return list(accumulate(reversed(sizes), initial=0))[::-1]
 
 
 def _line(turn: Turn) -> dict[str, object]:

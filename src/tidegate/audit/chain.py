@@ -109,6 +109,11 @@ def nonce_of(random: str) -> str:
     return _PLACED + random
 
 
+def is_placed(version: Draft) -> bool:
+    """Whether its commitment covers the place."""
+    return version.nonce.startswith(_PLACED)
+
+
 def commitment_of(version: Draft, place: Place) -> str:
     """Return the commitment to all of a version except its times, and to its place (P9).
 
@@ -117,7 +122,7 @@ def commitment_of(version: Draft, place: Place) -> str:
     fields: list[object] = [version.nonce, version.key, version.content, list(version.tags)]
     if version.nonce.startswith((_WHOLE, _PLACED)):
         fields += [version.kind, version.version, version.origin]
-    if version.nonce.startswith(_PLACED):
+    if is_placed(version):
         fields += place.fields
     return _digest(fields, None)
 

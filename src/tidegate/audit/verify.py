@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 from tidegate.audit.anchors import Anchor
-from tidegate.audit.chain import GENESIS, Action, Entry, Place, commitment_of, is_made_with
+from tidegate.audit.chain import GENESIS, Action, Entry, Place, commitment_of, is_made_with, is_placed
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.json_object import JsonObject
@@ -176,7 +176,7 @@ class _Walk:
         return plain and self._is_made_with(None, entry)
 
     def _is_made_with(self, secret: bytes | None, entry: Entry) -> bool:
-        if is_made_with(secret, entry, self.place):
+        if self.place.id and is_made_with(secret, entry, self.place):  # without an id it is a backup's: none in a store
             self.placed = True
             return True
         # One that began before entries named their place names none up to there, and never again after it.
@@ -227,7 +227,7 @@ def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[Chai
         for record, newest in source.every_version():
             yield from places.take(record, newest)
             commitment = _short(commitment_of(record, source.place))
-            found = told.get(commitment)
+            found = told.get(commitment) if source.place.id or not is_placed(record) else None
             if found is None or found.number != record.version:
                 yield ChainProblem(f"version {record.version} was changed or put in, without an entry", key=record.key)
                 continue

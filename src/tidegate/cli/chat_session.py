@@ -224,9 +224,8 @@ class Chat:
         view.end()
         if outcome.ended is not Ended.COMPLETE:
             view.say(f"({explained(outcome)})")
-        after = self._agent.session.taint
-        if after is not before:
-            view.say(f"(this conversation has risen from {before} to {after})")
+        if self._agent.session.taint is not before:
+            view.say(f"(this conversation has risen from {before} to {self._level()})")
 
     def _command(self, line: str, view: ChatView) -> None:
         word, _, rest = line.partition(" ")
@@ -322,20 +321,23 @@ class Chat:
             self._gateway = None
 
     def _level(self) -> str:
+        """P14: above the clearance, how far it has risen is the model's choice."""
+        clearance = self._settings.chat.clearance
         try:
-            return str(self._agent.session.taint)
+            level = self._agent.session.taint
         except Refused:
             return "ENDED"
+        return str(level) if level.can_flow_to(clearance) else f"above {clearance}"
 
     def _where(self) -> str:
         session = self._agent.session
         what = "not stored" if session.name is None else f"session {output.escape(session.name)}"
-        return f"{output.escape(session.agent)}, {what}, at {session.taint}"
+        return f"{output.escape(session.agent)}, {what}, at {self._level()}"
 
     def _levels(self) -> str:
         session = self._agent.session
         clearance = self._settings.chat.clearance
-        return f"level {session.taint}, ceiling {session.ceiling}; this terminal shows up to {clearance}"
+        return f"level {self._level()}, ceiling {session.ceiling}; this terminal shows up to {clearance}"
 
 
 def explained(outcome: Outcome) -> str:

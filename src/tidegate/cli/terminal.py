@@ -210,7 +210,8 @@ def markdown(text: str) -> Markdown:
     """Return Markdown to print: addresses in full, HTML and images as text, what no eye sees as escapes."""
     from rich.markdown import Markdown
 
-    # Before it is parsed, since the parser drops some blanks; and after, since it decodes entities.
+    # Before it is parsed, since the parser drops some blanks; and after, since it decodes entities. The language of a
+    # fence is dropped: it would choose a highlighter, and some take the square of the length and more.
     made = Markdown(output.escape_lines(text, indent=""), hyperlinks=False, code_theme="ansi_dark")
     tokens = list(made.parsed)
     for token in tokens:
@@ -221,7 +222,7 @@ def markdown(text: str) -> Markdown:
         elif token.type == "image":
             token.type, token.tag, token.children = "text", "", None
             token.content = f"{token.content} ({token.attrs['src']})".lstrip()
-        token.content, token.info = unseen.escape_invisible(token.content), unseen.escape_invisible(token.info)  # P18
+        token.content, token.info = unseen.escape_invisible(token.content), ""  # P18
         token.attrs = {name: unseen.escape_invisible(str(value)) for name, value in token.attrs.items()}
         tokens.extend(token.children or ())
     return made

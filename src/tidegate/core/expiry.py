@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 
 from tidegate.audit.chain import AuditEvent, Entry
-from tidegate.records.expiry import Expiry
+from tidegate.records.expiry import NONE_BYGONE, Bygone, Expiry
 from tidegate.records.record import Draft, Record, RecordKind
 from tidegate.search.analysis import Columns
 from tidegate.search.ranking import Statistics
@@ -38,14 +38,12 @@ class ExpiringReader(CompartmentReader):
     def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         return {key for key in self._inner.live(kind, keys) if self._lives(kind, key)}
 
-    def page(self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
-        live: list[Record] = []
-        while True:
-            batch = self._inner.page(kind, after=after, tag=tag, limit=limit, chars_max=chars_max)
-            live += [record for record in batch if self._expiry.seen_at(record, self._now).live]
-            if len(batch) < limit or len(live) >= limit:
-                return live[:limit]
-            after = batch[-1].key
+    def page(
+        self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+    ) -> list[Record]:
+        if kind is RecordKind.MEMORY:
+            bygone = self._expiry.bygone(self.level, self._now)
+        return self._inner.page(kind, after=after, tag=tag, limit=limit, chars_max=chars_max, bygone=bygone)
 
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
         return self._living(self._inner.candidates(terms))

@@ -7,10 +7,12 @@ change was cut short, and what was entered holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.audit.chain import Action
 from tidegate.core.audit_log import AuditLog
+from tidegate.core.conversation_purge import Clearing
+from tidegate.core.judgement import EnteredLater
 from tidegate.policy.decisions import Deny
 from tidegate.policy.events import TaintRaise
 from tidegate.policy.levels import Level
@@ -71,8 +73,10 @@ class Witnesses:
                 self._audit_log.refuse(row, decision, "resume")
             with self._control.transaction():
                 if self._read(session) == row:
-                    self._set_taint(self._control, session, max(row.taint, said.highest))
+                    stands = max(row.taint, said.highest)
+                    self._set_taint(self._control, session, stands)
                     if said.ended:
+                        self._control.set_ceiling(session, max(row.ceiling, stands))  # an older one: none stands above
                         self._control.end(session)
                     return
 
@@ -91,10 +95,29 @@ def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:
     Their names are in no chain: their ids stand for them. Raises: StorageError.
     """
     rows: list[SessionRow] = []
+    life = provider.control.life(agent)  # its chains are of this one: those of earlier ones went with them
     for session in reversed(list(_lost(provider, agent, latest=False))):
         said, name = _testimony(provider, agent, session), spare_name(provider.control, agent, session)
-        rows.append(SessionRow(session, agent, name, said.highest, Level.RESTRICTED, None, said.ended))
+        rows.append(SessionRow(session, agent, name, said.highest, Level.RESTRICTED, None, said.ended, life))
     return rows
+
+
+def end_lost(provider: StorageProvider, audit_log: AuditLog, row: SessionRow) -> bool:
+    """End one of these for good, as a reset does, and return what that returns. It is never stored as living.
+
+    Those under it are lost as well, since they were opened later. Raises: StorageError; then it can be run again.
+    """
+    clearing = Clearing(provider, audit_log.clock)
+    places = clearing.clear([row])
+    with EnteredLater(provider.control.transaction()) as control:
+        with audit_log.chain(row.agent, row.taint) as chain:
+            control.enter()
+            known = provider.control.read(row.id) is not None  # then another was first
+            if not (known or row.ended):
+                chain.append(row.id, (Action.RESET, ""))  # P9: the entry first
+        if not known:
+            provider.control.insert(replace(row, ended=True))
+    return clearing.scrub(places)
 
 
 def _testimony(provider: StorageProvider, agent: str, session: str) -> Testimony:

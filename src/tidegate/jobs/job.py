@@ -204,8 +204,10 @@ def began_at(group: str, here: Level) -> Level:
 
 def is_group(group: str) -> bool:
     """Return whether runs can have such a group."""
+    if _GROUP.fullmatch(group) is None:  # before anything takes it apart
+        return False
     name = name_of(group)
-    return _GROUP.fullmatch(group) is not None and group.endswith(group_of(name) if name else TRIGGER)
+    return group.endswith(group_of(name) if name else TRIGGER)
 
 
 def back_off(attempts: int) -> timedelta:

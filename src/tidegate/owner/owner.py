@@ -11,7 +11,7 @@ from tidegate.audit.anchors import Anchor
 from tidegate.audit.chain import GENESIS, OWNER
 from tidegate.audit.verify import ChainVerdict, verify
 from tidegate.core.maintenance import rebuild_index
-from tidegate.core.witness import lost
+from tidegate.core.witness import end_lost, lost
 from tidegate.errors import InvalidArgument, NotFound, StorageError
 from tidegate.owner.audit_query import AuditFilter, AuditLine, find_audit_lines
 from tidegate.owner.context import OwnerContext
@@ -106,11 +106,9 @@ class Owner:
 
         Raises: StorageError; then it can be run again.
         """
-        control, complete = self._context.provider.control, True
+        complete = True
         for row in self.lost():
-            with control.transaction():
-                control.insert(row)
-            complete = (row.ended or self._context.sessions.reset(row.id)) and complete
+            complete = end_lost(self._context.provider, self._context.audit_log, row) and complete
         return complete
 
     # Audit

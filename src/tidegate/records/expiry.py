@@ -14,6 +14,22 @@ from tidegate.records.times import read_duration
 
 
 @dataclass(frozen=True, slots=True)
+class Bygone:
+    """Memories that were last saved at a time or before: all of them, and those that carry a tag. None: none."""
+
+    all: datetime | None = None
+    tags: Mapping[str, datetime] = field(default_factory=dict)
+
+    def holds(self, record: Record) -> bool:
+        """Whether it is one of them."""
+        times = (self.all, *(self.tags.get(tag) for tag in record.tags))
+        return any(time is not None and record.updated_at <= time for time in times)
+
+
+NONE_BYGONE = Bygone()
+
+
+@dataclass(frozen=True, slots=True)
 class Expiry:
     """Rules by tag and by level; the shortest that applies counts. Without rules, nothing ever expires."""
 
@@ -37,10 +53,23 @@ class Expiry:
         except OverflowError:
             return None
 
+    def bygone(self, level: Level, now: datetime) -> Bygone:
+        """What of a level has expired at a time: just that of which `seen_at` says so."""
+        tags = {tag: before for tag, ttl in self.tags.items() if (before := _before(now, ttl)) is not None}
+        return Bygone(_before(now, self.levels[level]) if level in self.levels else None, tags)
+
     def seen_at(self, record: Record, now: datetime) -> Record:
         """Return the record as it is at a time. An expired one looks as if it was deleted when it expired."""
         expires_at = self.expires_at(record)
         return record if expires_at is None or expires_at > now else replace(record, deleted_at=expires_at)
+
+
+def _before(now: datetime, ttl: timedelta) -> datetime | None:
+    """The last save that has expired by now; None when there is no time so early."""
+    try:
+        return now - ttl
+    except OverflowError:
+        return None
 
 
 def read_tags(table: Mapping[str, object]) -> dict[str, timedelta]:

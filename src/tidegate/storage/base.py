@@ -18,6 +18,7 @@ from pathlib import Path
 from tidegate.audit.chain import Action, AuditEvent, Entry, Place
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.expiry import NONE_BYGONE, Bygone
 from tidegate.records.record import Draft, Record, RecordKind
 from tidegate.search.analysis import Columns
 from tidegate.search.ranking import UNCOUNTED, Match, Statistics
@@ -59,10 +60,12 @@ class CompartmentReader(ABC):
         """Return those of the keys that have a live record, as shadowing needs them."""
 
     @abstractmethod
-    def page(self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
+    def page(
+        self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+    ) -> list[Record]:
         """Return live records after the key `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
 
-        tag: only those that carry exactly this tag.
+        tag: only those that carry exactly this tag. bygone: none of these, however many they are.
         """
 
     @abstractmethod
@@ -209,6 +212,11 @@ def fresh_id() -> str:
 def not_its_own() -> StorageError:
     """Return the error for a compartment that does not belong in its place."""
     return StorageError("a file of this agent is not its own; run `tidegate doctor`")
+
+
+def lost() -> StorageError:
+    """For an agent of whose compartments some are missing that were there."""
+    return StorageError("the files of this agent are missing; run `tidegate doctor`")
 
 
 class BudgetSpentError(Exception):

@@ -30,8 +30,9 @@ VERSION = 2
 _UNPLACED = 1  # the version before chains were bound to a compartment
 
 _HASH, _HASH_OR_NONE = re.compile("[0-9a-f]{64}"), re.compile("([0-9a-f]{64})?")
+_ID = re.compile(r"(\w.*)?")  # what a store itself writes of an id before the id is no part of one
 _ACTIONS = frozenset(Action) - {Action.UNKNOWN}
-_DETAIL = Limits(key_chars_max=4096)
+_DETAIL_CHARS_MAX = 4096
 
 
 class DamagedBackupError(Exception):
@@ -210,7 +211,7 @@ class BackupReader:
         self._level, self._last = level, None
         self.summary.heads[level] = None
         if self._version != _UNPLACED:
-            self.summary.ids[level] = check_name(value.text("id"), Limits(), "id")
+            self.summary.ids[level] = check_name(value.text("id", _ID), Limits(), "id")
         return level
 
     def _check_parents(self) -> None:
@@ -270,12 +271,14 @@ def _session(fields: Fields, limits: Limits) -> BackedUpSession:
 
 
 def _entry(fields: Fields, number_max: int) -> Entry:
-    session, detail = fields.text("session"), fields.text("detail")
+    session, detail = fields.text("session"), fields.text("detail")  # the second may come from outside: shown escaped
+    if len(detail) > _DETAIL_CHARS_MAX:
+        raise unfit("detail", "is too long")
     event = AuditEvent(
         at=fields.time("at"),
         session=check_name(session, Limits(), "session") if session != OWNER else OWNER,
         action=Action(fields.word("action", _ACTIONS)),
-        detail=check_name(detail, _DETAIL, "detail") if detail else "",
+        detail=detail,
         commitment=fields.text("commitment", _HASH_OR_NONE),
     )
     previous, digest = fields.text("previous", _HASH), fields.text("hash", _HASH)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from tidegate.errors import InvalidArgument, StorageError
+from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.records.validation import check_agent
 from tidegate.worker.worker import POLL_SECONDS, Worker
@@ -48,7 +48,7 @@ class Supervisor:
         Where a run is stored as running, wait for a sign of life, a lease at most: nobody looks at it later.
         What fails for one agent keeps no other from its runs (P6): it is raised at the end.
         """
-        failed = list[StorageError]()
+        failed = list[Exception]()
         list(self._start_workers())
         done = sum(self._each(Worker.tick, failed))
         # The lowest first, each by itself: when it goes on does not depend on those above (P5).
@@ -58,11 +58,11 @@ class Supervisor:
             raise failed[0]
         return done
 
-    def _each(self, act: Callable[[Worker], Done], failed: list[StorageError]) -> Iterator[Done]:
+    def _each(self, act: Callable[[Worker], Done], failed: list[Exception]) -> Iterator[Done]:
         for worker in self._workers.values():
             try:
                 yield act(worker)
-            except StorageError as error:
+            except Exception as error:  # noqa: BLE001  whatever it is
                 failed.append(error)
 
     def stop(self) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from tidegate.audit.chain import STATE_ACTIONS, Action, AuditEvent, Entry, Pen, Place
 from tidegate.policy.levels import Level
+from tidegate.records.expiry import NONE_BYGONE, Bygone
 from tidegate.records.record import Draft, Record, RecordKind
 from tidegate.search import ranking
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns
@@ -54,13 +55,16 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
     def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         return {key for key in keys if (record := self.read(kind, key)) is not None and record.live}
 
-    def page(self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
+    def page(
+        self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+    ) -> list[Record]:
         with self._lock:
             records = sorted(self._records.values(), key=lambda record: record.key)
         wanted = (
             record
             for record in records
             if record.kind is kind and record.live and record.key > after and (tag is None or tag in record.tags)
+            if not bygone.holds(record)
         )
         return [replace(record, content=record.content[:chars_max]) for record in itertools.islice(wanted, limit)]
 

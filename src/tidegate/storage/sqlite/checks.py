@@ -79,11 +79,12 @@ def examine_compartment(
         rows = db.execute("SELECT agent, level, id FROM compartment").fetchall()
         if [row[:2] for row in rows] != [(agent, level.name)]:
             yield error(where, "it says that it is another agent's or another level's", _RESTORE)
-        elif control is not None and not str(rows[0][2]).startswith(UNCONFIRMED):
-            own = control.compartment(agent, level)
+        elif control is not None:
+            found, own = str(rows[0][2]), control.compartment(agent, level)
             if own is None:
-                yield error(where, "control.db, which may be an older copy, does not know it", _FOREIGN)
-            elif rows[0][2] != own:
+                if not found.startswith(UNCONFIRMED):
+                    yield error(where, "control.db, which may be an older copy, does not know it", _FOREIGN)
+            elif found.removeprefix(UNCONFIRMED) != own:
                 yield error(where, "it is not the one that belongs there", _FOREIGN)
 
     return _reading(path, where, _RESTORE, lambda db: [*_soundness(db, where, COMPARTMENT, _RESTORE)] or identity(db))
@@ -182,8 +183,11 @@ def _index(db: SqliteConnection, where: str) -> Iterator[Finding]:
 
 def _sessions(db: SqliteConnection, where: str) -> Iterator[Finding]:
     for taint, ceiling in db.execute("SELECT taint, ceiling FROM sessions").fetchall():
-        if read_label(taint) is None or read_label(ceiling) is None:
+        stands, limit = read_label(taint), read_label(ceiling)
+        if stands is None or limit is None:
             yield error(where, "a session has an unknown level, so nobody can use it", _RESET)
+        elif not stands.can_flow_to(limit):
+            yield error(where, "a session stands above its ceiling, so no backup can be made", _RESET)
 
 
 def _count(db: SqliteConnection, query: str, *bindings: str) -> int:

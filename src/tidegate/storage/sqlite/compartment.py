@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from tidegate.audit.chain import Action, AuditEvent, Entry, Pen
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.expiry import NONE_BYGONE, Bygone
 from tidegate.records.record import Draft, Origin, Record, RecordKind
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns, analyse
 from tidegate.search.ranking import COLUMN_WEIGHTS, FREQUENCY_MAX, Match, Statistics
@@ -31,6 +32,7 @@ from tidegate.storage.sqlite.connection import (
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_NEVER = -(1 << 63)  # before all times
 _UNDECODABLE = (KeyError, TypeError, ValueError, OverflowError)  # what raw SQL can put in, and this program never does
 _ORIGINS = {origin.value: origin for origin in Origin}
 _write_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -45,13 +47,17 @@ _LIVE = """
 SELECT key FROM records
 WHERE kind = ? AND key IN (SELECT value FROM json_each(?)) AND level = ? AND deleted_at IS NULL
 """
+_LASTING = """updated_at > ? AND NOT EXISTS (
+    SELECT 1 FROM json_each(?) AS rule CROSS JOIN tags AS own
+    WHERE own.kind = records.kind AND own.tag = rule.key AND own.key = records.key AND records.updated_at <= rule.value
+)"""
 _PAGE = f"""
 SELECT substr(content, 1, ?), {_FIELDS} FROM records
-WHERE kind = ? AND key > ? AND level = ? AND deleted_at IS NULL ORDER BY key LIMIT ?
+WHERE kind = ? AND key > ? AND level = ? AND deleted_at IS NULL AND {_LASTING} ORDER BY key LIMIT ?
 """
 _PAGE_OF_TAG = f"""
 SELECT substr(content, 1, ?), {_FIELDS} FROM tags CROSS JOIN records USING (kind, key)
-WHERE kind = ? AND tag = ? AND key > ? AND level = ? AND deleted_at IS NULL ORDER BY key LIMIT ?
+WHERE kind = ? AND tag = ? AND key > ? AND level = ? AND deleted_at IS NULL AND {_LASTING} ORDER BY key LIMIT ?
 """
 _BEST_FIRST = f"""
 SELECT records.key, updated_at, key_terms, tags_terms, content_terms, tally(terms)
@@ -143,11 +149,17 @@ class SqliteCompartment(Compartment):
     def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         return {key for (key,) in self._db.execute(_LIVE, (kind, _write_json(tuple(keys)), self._label))}
 
-    def page(self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int) -> list[Record]:
+    def page(
+        self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+    ) -> list[Record]:
+        times = (bygone.all, bygone.tags.get(tag) if tag is not None else None)
+        before = max((stamp(time) for time in times if time is not None), default=_NEVER)
+        by_tag = _write_json({each: stamp(time) for each, time in bygone.tags.items()})
+        rest = (after, self._label, before, by_tag, limit)
         if tag is None:
-            rows = self._db.execute(_PAGE, (chars_max, kind, after, self._label, limit))
+            rows = self._db.execute(_PAGE, (chars_max, kind, *rest))
         else:
-            rows = self._db.execute(_PAGE_OF_TAG, (chars_max, kind, tag, after, self._label, limit))
+            rows = self._db.execute(_PAGE_OF_TAG, (chars_max, kind, tag, *rest))
         return [self._record(kind, row) for row in rows]
 
     def statistics(self) -> Statistics:

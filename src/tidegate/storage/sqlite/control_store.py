@@ -14,6 +14,7 @@ from tidegate.policy.levels import Level, read_label
 from tidegate.storage.control import ControlStore, SessionRow
 from tidegate.storage.sqlite import files as sqlite_files
 from tidegate.storage.sqlite.connection import DriverError, Row, Value, close, is_sealed, storage_error, transaction
+from tidegate.storage.sqlite.disk import RESERVE_BYTES
 from tidegate.storage.sqlite.files import FileIdentity, HomeFiles, open_control
 
 # What was opened in an earlier life of its agent has ended, whatever else its row says (P7).
@@ -167,6 +168,8 @@ class SqliteControlStore(ControlStore):
         if held is not None and held.was_named():
             return held
         _close(held)
+        # A home of an earlier version has none yet, and a purge that was killed has left less. Nobody else's is taken.
+        self._files.reserve.make(leaving=RESERVE_BYTES)
         return self._files.with_room(lambda: _Held(self._files.control, writable=writable))
 
 

@@ -54,13 +54,13 @@ class Reserve:
     def __init__(self, home: Path) -> None:
         self._path = home / "reserve"
 
-    def make(self) -> None:
-        """Make it as long as it should be, or as long as the disk allows. A full disk is no failure."""
+    def make(self, *, leaving: int = 0) -> None:
+        """Make it as long as it should be, or as there is room for beside so many bytes. No room is no failure."""
         with suppress(OSError):
             descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 disk, size = os.fstatvfs(descriptor), os.fstat(descriptor).st_size
-                wanted = min(RESERVE_BYTES, size + disk.f_bavail * disk.f_frsize)
+                wanted = min(RESERVE_BYTES, size + max(0, disk.f_bavail * disk.f_frsize - leaving))
                 os.pwrite(descriptor, bytes(max(0, wanted - size)), size)  # written: a hole keeps no room
             finally:
                 os.close(descriptor)

@@ -102,6 +102,11 @@ class HomeFiles:
         there = [exists(self.compartment(agent, level)) for level in Level]
         return all(there) or (any(there) and not exists(self._making(agent)))
 
+    def settle_making(self, agent: str) -> None:
+        """Take the mark away that a kill left after the last file was made: what is lost later was used."""
+        if exists(self._making(agent)) and all(exists(self.compartment(agent, level)) for level in Level):
+            self.end_making(agent)
+
     def end_making(self, agent: str) -> None:
         """Take the mark away that the agent's files are being made. Raises: StorageError."""
         try:

@@ -99,7 +99,7 @@ def _agent(home: Path, files: HomeFiles, agent: str, *, repair: bool) -> Iterato
     if used:
         for level in Level:
             if level not in there:
-                advice = "restore the agent from a backup; what else is there can be exported first"
+                advice = "export what else is there, erase the agent, and restore it from a backup"
                 yield error(_below(home, files.compartment(agent, level)), "it is missing", advice)
         return
     repaired = repair and _finished(files, agent)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import not_its_own
+from tidegate.storage.base import lost, not_its_own
 from tidegate.storage.control import ControlStore
 from tidegate.storage.sqlite.compaction import unlink
 from tidegate.storage.sqlite.connection import SqliteConnection, damaged, driver_errors, transaction
@@ -40,14 +40,23 @@ class Places:
         """Make them under given ids, as `StorageProvider.claim`."""
         with driver_errors(), ExitStack() as alone:
             others: list[Path] = []
-            for level, wanted in ids.items():
+            used, whole = False, True
+            for level in Level:
                 path = self._files.compartment(agent, level)
-                if exists(path):
-                    db = alone.enter_context(_alone(path))  # whoever writes there waits, and then has no file any more
-                    if _id_of(db) != wanted:
-                        others.append(path)
-                        if db.execute("SELECT 1 FROM audit LIMIT 1").fetchone():
-                            return False
+                if not exists(path):
+                    whole = False
+                    continue
+                db = alone.enter_context(_alone(path))  # whoever writes there waits, and then has no file any more
+                has_entries = db.execute("SELECT 1 FROM audit LIMIT 1").fetchone() is not None
+                used = used or has_entries
+                if _id_of(db) != ids.get(level, _id_of(db)):
+                    others.append(path)
+                    if has_entries:
+                        return False
+            if used and not whole:  # what is missing was lost, and is not made good by what looks as if never used (P9)
+                raise lost()
+            if others:
+                self._files.begin_making(agent)  # cut short from here on, none of them counts as having been
             with self._control.transaction():
                 for level, wanted in ids.items():
                     self._control.set_compartment(agent, level, wanted)

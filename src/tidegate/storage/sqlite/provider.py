@@ -6,14 +6,14 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import OwnerCompartment, StorageProvider, View, Witness, WritableView, fresh_id
+from tidegate.storage.base import OwnerCompartment, StorageProvider, View, Witness, WritableView, fresh_id, lost
 from tidegate.storage.inmemory.provider import InMemoryCompartment
 from tidegate.storage.sqlite.compaction import compact, erase, unlink
 from tidegate.storage.sqlite.compartment import SqliteCompartment
@@ -140,12 +140,15 @@ class SqliteProvider(StorageProvider):
     def _has_compartments(self, agent: str) -> bool:
         """Return whether the agent has files. Raises: StorageError when they were lost: new ones are no substitute."""
         if self._files.has_compartments(agent):
+            if agent not in self._known:
+                with suppress(StorageError):  # of a home that cannot be written, where none can be lost
+                    self._files.settle_making(agent)
             self._known.add(agent)
             return True
         if agent in self._known or not all(row.ended for row in self.control.sessions(agent)):
             if self._files.has_compartments(agent):  # made meanwhile, before its first session was
                 return True
-            raise StorageError("the files of this agent are missing; run `tidegate doctor`")
+            raise lost()
         return False
 
     def _open(self, key: ViewKey) -> OpenView:
