@@ -141,3 +141,11 @@ def test_the_numbers_of_the_page_on_search_are_those_of_the_code() -> None:
         (spelling.VOCABULARY_MAX, "{:,} words"),
     ):
         assert said.format(number) in words
+
+
+def test_the_table_of_where_to_go_names_paths_that_exist() -> None:
+    table = page("architecture.md").partition("## To change something")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and "`" in line]
+    paths = re.findall(r"`([\w./]+)`", "\n".join(row.rpartition(" | ")[2] for row in rows))
+    assert len(rows) >= 25
+    assert [path for path in paths if not (ROOT / "src" / "tidegate" / path).exists()] == []

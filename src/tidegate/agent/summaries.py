@@ -60,7 +60,7 @@ def summary_of(older: Sequence[StoredMessage], text: str) -> tuple[Summary, Orig
 
 
 def _left(sizes: Sequence[int]) -> list[int]:
-    """How much there is from each place on; at the end nothing."""
+    """Return the sum of the sizes from each place to the end; the last is 0."""
     return list(accumulate(reversed(sizes), initial=0))[::-1]
 
 

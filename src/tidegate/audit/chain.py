@@ -110,7 +110,7 @@ def nonce_of(random: str) -> str:
 
 
 def is_placed(version: Draft) -> bool:
-    """Whether its commitment covers the place."""
+    """Return whether its commitment covers the place."""
     return version.nonce.startswith(_PLACED)
 
 

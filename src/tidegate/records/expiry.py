@@ -21,7 +21,7 @@ class Bygone:
     tags: Mapping[str, datetime] = field(default_factory=dict)
 
     def holds(self, record: Record) -> bool:
-        """Whether it is one of them."""
+        """Return whether it is one of them."""
         times = (self.all, *(self.tags.get(tag) for tag in record.tags))
         return any(time is not None and record.updated_at <= time for time in times)
 
@@ -54,7 +54,7 @@ class Expiry:
             return None
 
     def bygone(self, level: Level, now: datetime) -> Bygone:
-        """What of a level has expired at a time: just that of which `seen_at` says so."""
+        """Return what has expired of a level at a time: exactly what `seen_at` says has."""
         tags = {tag: before for tag, ttl in self.tags.items() if (before := _before(now, ttl)) is not None}
         return Bygone(_before(now, self.levels[level]) if level in self.levels else None, tags)
 
@@ -65,7 +65,7 @@ class Expiry:
 
 
 def _before(now: datetime, ttl: timedelta) -> datetime | None:
-    """The last save that has expired by now; None when there is no time so early."""
+    """Return the time of the last save that has expired by now; None when no time is so early."""
     try:
         return now - ttl
     except OverflowError:

@@ -215,7 +215,7 @@ def not_its_own() -> StorageError:
 
 
 def lost() -> StorageError:
-    """For an agent of whose compartments some are missing that were there."""
+    """Return the error for an agent some of whose compartments are missing."""
     return StorageError("the files of this agent are missing; run `tidegate doctor`")
 
 
