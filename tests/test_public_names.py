@@ -130,7 +130,7 @@ def test_open_takes_a_home_and_injectable_clock_and_ids() -> None:
 
 
 # Named without an underscore, and yet for the worker and the policy alone: docs/python.md does not name them.
-INTERNAL = {"Session.runs", "Store.tidy_runs", "SessionRow.state", "AuditFilter.takes"}
+INTERNAL = {"Session.runs", "Store.tidy_runs", "Store.flow", "SessionRow.state", "AuditFilter.accepts"}
 OF_SESSIONS = {"find", "list", "new", "raise_taint", "read", "reset", "set_ceiling"}
 
 

@@ -22,6 +22,7 @@ from tidegate.storage.base import fresh_id as fresh_id
 from tidegate.storage.control import SessionRow
 
 if TYPE_CHECKING:
+    from tidegate.core.flow import FlowChecks
     from tidegate.owner.context import OwnerContext
     from tidegate.owner.owner import Owner
     from tidegate.transfer.transfer import Transfer
@@ -69,7 +70,6 @@ class Store:
             ids=ids,
             audit_reads=audit_reads,
         )
-        self.flow = self._gate.flow
 
     def session(
         self,
@@ -112,6 +112,11 @@ class Store:
         from tidegate.owner.owner import Owner
 
         return Owner(self._owner_context(agent), self._limits)
+
+    @property
+    def flow(self) -> FlowChecks:
+        """Return the gate's checks of what goes to servers and channels and comes back, for whoever builds on it."""
+        return self._gate.flow
 
     def agents(self) -> list[str]:
         """Return the agents that something was ever saved for, by name. For the owner. Raises: StorageError."""
