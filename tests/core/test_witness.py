@@ -216,7 +216,7 @@ def test_p9_what_is_lost_is_not_ended_where_that_cannot_be_entered_and_it_can_be
     with home.open() as store:
         owner = store.owner(AGENT)
         with monkeypatch.context() as patch:
-            patch.setattr(Chain, "enter", fails)
+            patch.setattr(Chain, "append", fails)
             with pytest.raises(StorageError):
                 owner.end_lost()
         (row,) = owner.lost()

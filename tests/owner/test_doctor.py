@@ -307,7 +307,7 @@ def test_a_wrong_configuration_is_found_and_named(made: Path) -> None:
     (made / "config.toml").write_text("[limits]\nno_such_limit = 1\n")
     (made / "config.toml").chmod(0o600)
     finding = only(made)
-    assert (finding.where, "line 2" in finding.problem) == ("config.toml", True)
+    assert (finding.where, "limits.no_such_limit" in finding.problem) == ("config.toml", True)
 
 
 def test_with_a_wrong_configuration_no_chain_is_called_broken(made: Path) -> None:

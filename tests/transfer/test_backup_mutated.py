@@ -27,7 +27,6 @@ from tests.worker.scene import Scene as Waking
 from tidegate.audit.chain import Action, AuditEvent, chain, commitment_of
 from tidegate.cli import cron as cli_cron
 from tidegate.cli import output
-from tidegate.cli import todo as cli_todo
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.records.jsonl import to_line
@@ -138,7 +137,7 @@ def works(scene: Scene) -> None:
             for run, at in [*session.jobs.history("digest"), *session.jobs.history(None)]:
                 for line in cli_cron._told(run, at):
                     output.emit(line)
-            for line in cli_todo.lines({"todos": list(map(asdict, session.todos.read()))}):
+            for line in output.todo_list({"todos": list(map(asdict, session.todos.read()))}):
                 output.emit(line)
             session.conversation.read()
         for key in ("k", "gone"):
