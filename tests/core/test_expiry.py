@@ -271,6 +271,10 @@ def test_kinds_other_than_memories_never_expire(opening: Open) -> None:
     other = replace(memory, kind=RecordKind.TODO)
     assert Expiry(levels={PUBLIC: WEEK}).expires_at(other) is None
     assert Expiry(levels={PUBLIC: WEEK}).expires_at(memory) == NOW + WEEK
+    session = scene.store.session(AGENT, level=PUBLIC)
+    session.jobs.create("digest", "@yearly", "Look.")
+    scene.now += 52 * WEEK
+    assert [job.name for job in session.jobs.list()] == ["digest"]
 
 
 def test_without_rules_the_views_are_the_providers_own(opening: Open) -> None:

@@ -215,7 +215,7 @@ def test_p9_a_compartment_that_was_lost_is_not_made_good_for_a_backup(made: Path
     database(made, level=lost).unlink()
     provider = SqliteProvider(made)
     with pytest.raises(StorageError, match="files of this agent are missing"):
-        provider.claim(AGENT, ids)
+        provider.make_with_ids(AGENT, ids)
     provider.close()
     assert not database(made, level=lost).exists()
 
@@ -228,7 +228,7 @@ def test_p10_a_claim_that_was_cut_short_leaves_no_loss(home: Path, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(HomeFiles, "make_compartments", killed)
         with pytest.raises(KeyboardInterrupt):
-            provider.claim(AGENT, ids)
+            provider.make_with_ids(AGENT, ids)
     provider.close()
     with tidegate.open(home) as store:
         store.session(AGENT).memory.save("k", "text")

@@ -337,7 +337,7 @@ def cursors_are_numbered_in_the_whole_process(patch: Patch) -> None:
 def searches_are_cached_by_the_query_alone(patch: Patch) -> None:
     cache: dict[Any, Any] = {}
 
-    @replaced(patch, SessionMemory, "find")
+    @replaced(patch, SessionMemory, "search")
     def find(real: Fault, self: SessionMemory, query: str, *, max_results: int | None = 10) -> Any:
         if (query, max_results) not in cache:
             cache[query, max_results] = real(self, query, max_results=max_results)
