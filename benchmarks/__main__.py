@@ -1,4 +1,4 @@
-"""Runs the benchmarks and prints one JSON object.
+"""Run the benchmarks and print one JSON object.
 
 python -m benchmarks [--sizes 1000,10000,100000,1000000] [--folder FOLDER]
 """
@@ -23,7 +23,7 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
 def at_size(home: Path, size: int) -> dict[str, Any]:
-    """All figures of one store of `size` memories, a quarter of them at each level."""
+    """Return all figures of one store of `size` memories, a quarter of them at each level."""
     with tidegate.open(home) as store:
         filled = verbs.fill(store, size)
         bytes_used = sum(file.stat().st_size for file in home.rglob("*.db"))
@@ -38,7 +38,7 @@ def at_size(home: Path, size: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Progress goes to standard error."""
+    """Print progress on standard error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of memories, by commas")
     parser.add_argument("--folder", help="where the stores are made; default: the system's temporary folder")

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 WORDS = 60_000
 COMMON = ("the", "is", "of", "to", "and", "in", "meeting", "project")
-"""Words that stand in about half of all memories, with the function words first."""
+"""Words that occur in about half of all memories, with the function words first."""
 
 Item = tuple[str, str, list[str]]
 
 
 def memories(count: int, *, seed: int = 7) -> Iterator[Item]:
-    """Key, content of 20 to 60 words, tags."""
+    """Return key, content of 20 to 60 words, tags."""
     chance = random.Random(seed)
     weights = [1 / (rank + 10) for rank in range(WORDS)]
     vocabulary = [word(number) for number in range(WORDS)]
@@ -28,7 +28,7 @@ def memories(count: int, *, seed: int = 7) -> Iterator[Item]:
 
 
 def word(number: int) -> str:
-    """The word of that rank: letters only, so that it is one term."""
+    """Return the word of that rank: letters only, so that it is one term."""
     letters = ""
     number += 26
     while number:

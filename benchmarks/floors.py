@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from benchmarks.corpus import Item
-from tidegate.domain.text import analyse
+from tidegate.search.analysis import analyse
 
 _SCHEMA = """
 CREATE TABLE bare_records (id INTEGER PRIMARY KEY, key TEXT UNIQUE, content TEXT, tags TEXT, version INTEGER,
@@ -24,7 +24,7 @@ Columns = tuple[str, str, str]
 
 
 def bare_store(path: Path, like: Path | None = None) -> apsw.Connection:
-    """A database with the settings of the product: empty, or with all that is in another one.
+    """Open a database with the settings of the product: empty, or with all the content of another one.
 
     FTS5 merges what it writes into what is there, so an insert into a large index costs more, whoever does it.
     """
@@ -39,7 +39,7 @@ def bare_store(path: Path, like: Path | None = None) -> apsw.Connection:
 
 
 def bare_save(connection: apsw.Connection) -> Callable[[Item, Columns], None]:
-    """Inserts the rows and the terms of one memory in a transaction; the terms were made beforehand."""
+    """Insert the rows and the terms of one memory in a transaction; the terms were made beforehand."""
     numbers = itertools.count(1_000_000_000)
 
     def save(item: Item, columns: Columns) -> None:
@@ -55,6 +55,6 @@ def bare_save(connection: apsw.Connection) -> Callable[[Item, Columns], None]:
 
 
 def terms_of(item: Item) -> Columns:
-    """The index columns of a memory, as the product makes them."""
+    """Return the index columns of a memory, as the product makes them."""
     columns = analyse(item[0], tuple(item[2]), item[1])
     return " ".join(columns.key), " ".join(columns.tags), " ".join(columns.content)

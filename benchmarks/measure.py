@@ -1,4 +1,4 @@
-"""Timing: what is compared runs in turn, and the median counts."""
+"""Timing: the subjects of a comparison run in turn, and the median counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROUNDS = 15
 
 
 def compare(subjects: dict[str, Callable[[], object]], *, calls: int, rounds: int = ROUNDS) -> dict[str, float]:
-    """Microseconds a call of each subject: the median over rounds in which each runs `calls` times, in turn."""
+    """Return microseconds a call of each subject: the median over rounds in which each runs `calls` times, in turn."""
     taken: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(rounds):
         for name, subject in subjects.items():
@@ -22,5 +22,5 @@ def compare(subjects: dict[str, Callable[[], object]], *, calls: int, rounds: in
 
 
 def ratios(figures: dict[str, float], floor: str) -> dict[str, float]:
-    """Each figure over the floor's."""
+    """Return each figure over the floor's."""
     return {name: round(value / figures[floor], 2) for name, value in figures.items() if name != floor}

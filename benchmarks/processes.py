@@ -24,7 +24,7 @@ _BARE_SERVER = "from fastmcp import FastMCP; FastMCP('bare').run(show_banner=Fal
 
 
 def startup(home: Path, *, rounds: int = 5) -> dict[str, Any]:
-    """Seconds until `--help` has printed, and until a server has answered `initialize`; medians, in turn."""
+    """Measure seconds until `--help` has printed, and until a server has answered `initialize`; medians, in turn."""
     here = [sys.executable, "-m", "tidegate"]
     commands = {
         "tidegate --help": lambda: subprocess.run([*here, "--help"], check=True, capture_output=True),
@@ -43,7 +43,7 @@ def startup(home: Path, *, rounds: int = 5) -> dict[str, Any]:
 
 
 def writers(home: Path) -> dict[str, Any]:
-    """Four processes saving into one compartment: how long each save took, and what is there afterwards."""
+    """Measure four processes saving into one compartment: how long each save took, and how many memories there are."""
     command = [sys.executable, "-m", "benchmarks.processes", str(home)]
     running = [subprocess.Popen([*command, str(each)], stdout=subprocess.PIPE, text=True) for each in range(WRITERS)]
     taken = sorted(itertools.chain.from_iterable(json.loads(each.communicate()[0]) for each in running))

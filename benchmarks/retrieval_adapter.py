@@ -40,14 +40,14 @@ class Adapter:
             session.memory.save_many(items)
 
     def search(self, agent: str, query: str, k: int) -> list[str]:
-        """The ids of the best `k`."""
+        """Return the ids of the best `k`."""
         name = self._agents[agent]
         hits = self._store.session(name).memory.search(query, max_results=k)
         return [self._ids[name, hit.key] for hit in hits]
 
 
 def _wordless(number: int) -> str:
-    """A key that names nothing: its number in signs that no analysis takes for words."""
+    """Return a key that names nothing: its number in signs that no analysis takes for words."""
     return f"{number:b}".translate({ord("0"): "-", ord("1"): "_"})
 
 

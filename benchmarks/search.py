@@ -11,7 +11,7 @@ from benchmarks import corpus
 from benchmarks.measure import compare
 from benchmarks.verbs import AGENT
 from tidegate import Level, Store
-from tidegate.domain.text import analyse_query
+from tidegate.search.analysis import analyse_query
 
 QUERIES = {
     "rare word": corpus.word(40_000),
@@ -25,7 +25,7 @@ _BARE = "SELECT rowid FROM terms WHERE terms MATCH ? ORDER BY rank LIMIT 10"
 
 
 def search(store: Store, home: Path, size: int) -> dict[str, Any]:
-    """Microseconds of each query for a PUBLIC and a RESTRICTED session, and over every file with FTS5 alone."""
+    """Measure microseconds of each query for a PUBLIC and a RESTRICTED session, and over every file with FTS5 alone."""
     report: dict[str, Any] = {}
     for name, query in QUERIES.items():
         report[name] = {level.name: _search(store, home, level, query) for level in (Level.PUBLIC, Level.RESTRICTED)}

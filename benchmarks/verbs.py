@@ -37,7 +37,7 @@ def fill(store: Store, size: int) -> float:
 
 
 def get(store: Store, home: Path) -> dict[str, Any]:
-    """Against a prepared point read of the same row."""
+    """Measure against a prepared point read of the same row."""
     key = "note-0000007"
     bare = apsw.Connection(str(home / "agents" / AGENT / "public.db"), flags=apsw.SQLITE_OPEN_READONLY)
     public, restricted = _named(store, Level.PUBLIC), _named(store, Level.RESTRICTED)
@@ -53,7 +53,7 @@ def get(store: Store, home: Path) -> dict[str, Any]:
 
 
 def save(store: Store, home: Path) -> dict[str, Any]:
-    """Against a bare insert of the same rows and terms, into an empty index and into one as large; analysis apart."""
+    """Measure against a bare insert of the same rows and terms, into an empty index and a large one; analysis apart."""
     session = _named(store, Level.PUBLIC)
     items = itertools.cycle([(f"new-{key}", content, tags) for key, content, tags in corpus.memories(2_000, seed=8)])
     fresh = (
@@ -80,7 +80,7 @@ def save(store: Store, home: Path) -> dict[str, Any]:
 
 
 def listing(store: Store) -> dict[str, Any]:
-    """One page of 50 from a session that sees all levels: the first, the last, and one of a tag."""
+    """Measure one page of 50 from a session that sees all levels: the first, the last, and one of a tag."""
     session = _named(store, Level.RESTRICTED)
     last = _last_cursor(session)
     figures = compare(
@@ -95,7 +95,7 @@ def listing(store: Store) -> dict[str, Any]:
 
 
 def delete(store: Store) -> dict[str, Any]:
-    """Hiding memories that were just saved."""
+    """Measure deleting memories that were just saved."""
     session = _named(store, Level.PUBLIC)
     keys = [f"gone-{number}" for number in range(50 * 15)]
     session.memory.save_many(
@@ -106,7 +106,7 @@ def delete(store: Store) -> dict[str, Any]:
 
 
 def hidden(folder: Path) -> dict[str, Any]:
-    """A public session's search with 0 and with 10,000 matches above it."""
+    """Measure a public session's search with 0 and with 10,000 matches above it."""
     sessions = {}
     for name, matches in (("nothing above", 0), ("10,000 above", 10_000)):
         store = tidegate.open(folder / name.replace(",", ""))
@@ -130,7 +130,7 @@ def _named(store: Store, level: Level) -> Session:
 
 
 def _last_cursor(session: Session) -> str | None:
-    """The cursor of the last page: found from the second last key, since cursors are only handed out in order."""
+    """Return the cursor of the last page: found from the second last key, since cursors come in order only."""
     cursor: str | None = None
     while True:
         page = session.memory.list().page(200, cursor)

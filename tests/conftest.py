@@ -92,7 +92,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def cli(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command in this process, on `home`."""
-    from tidegate.surfaces.cli import main
+    from tidegate.cli.main import main
 
     def run(*words: str, stdin: bytes = b"", terminal: bool = False) -> Ran:
         streams = {

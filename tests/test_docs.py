@@ -13,8 +13,11 @@ from tests.conftest import Run
 from tests.yardstick import leaks_owner, leaks_sessions, leaks_storage, leaks_verbs
 from tests.yardstick.leaks import LEAKS
 
-from tidegate.domain import rank, rerank, spelling, text
-from tidegate.surfaces.cli import root
+from tidegate.cli.main import root
+from tidegate.search import analysis as text
+from tidegate.search import ranking as rank
+from tidegate.search import reranking as rerank
+from tidegate.search import spelling
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -138,3 +141,11 @@ def test_the_numbers_of_the_page_on_search_are_those_of_the_code() -> None:
         (spelling.VOCABULARY_MAX, "{:,} words"),
     ):
         assert said.format(number) in words
+
+
+def test_the_table_of_where_to_go_names_paths_that_exist() -> None:
+    table = page("architecture.md").partition("## To change something")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and "`" in line]
+    paths = re.findall(r"`([\w./]+)`", "\n".join(row.rpartition(" | ")[2] for row in rows))
+    assert len(rows) >= 25
+    assert [path for path in paths if not (ROOT / "src" / "tidegate" / path).exists()] == []

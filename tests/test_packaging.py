@@ -35,9 +35,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     done(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
     [sdist] = folder.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11 has it since 3.11.4
-        archive.extractall(folder)
+    with tarfile.open(sdist) as owner_compartment:
+        owner_compartment.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11 has it since 3.11.4
+        owner_compartment.extractall(folder)
     unpacked = folder / sdist.name.removesuffix(".tar.gz")
     done(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=unpacked)
     return folder
@@ -81,8 +81,8 @@ def test_k01_the_wheel_holds_every_file_of_the_package_and_nothing_else(built: P
 
 def test_the_sdist_holds_what_the_tests_and_the_makefile_need(built: Path) -> None:
     [sdist] = built.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
+    with tarfile.open(sdist) as owner_compartment:
+        names = {name.partition("/")[2] for name in owner_compartment.getnames()}
     assert {"Makefile", "README.md", "LICENSE", "pyproject.toml", "tests/conftest.py", "requirements-dev.lock"} <= names
     assert not [name for name in names if re.search(r"\.venv|__pycache__|\.coverage|\.db$", name)]
 

@@ -17,10 +17,11 @@ import click
 import pytest
 from tests.conftest import Run
 
-from tidegate import config
-from tidegate.domain.limits import Limits
-from tidegate.home import Settings, load
-from tidegate.surfaces.cli import PLACES, root
+from tidegate.cli.main import COMMANDS, root
+from tidegate.config import reader as config
+from tidegate.config.reader import read_settings
+from tidegate.config.settings import Settings
+from tidegate.records.limits import Limits
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -103,7 +104,7 @@ def test_the_client_configuration_is_a_command_line_that_is_understood() -> None
 def test_the_settings_of_the_readme_are_all_there_are_and_the_defaults(tmp_path: Path) -> None:
     [block] = blocks("toml")
     (tmp_path / "config.toml").write_text(block, encoding="utf-8")
-    assert load(tmp_path, {}) == Settings(limits=Limits())
+    assert read_settings(tmp_path, {}) == Settings(limits=Limits())
     everything = tomllib.loads(re.sub(r"^# (?=\w+ = )", "", block, flags=re.MULTILINE))
     assert {section: set(table) for section, table in everything.items()} == {
         section: set(kinds) for section, kinds in config.SECTIONS.items()
@@ -121,6 +122,6 @@ def test_links_lead_somewhere(target: str) -> None:
     assert (ROOT / target).exists()
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_named_in_the_readme(name: str) -> None:
     assert re.search(rf"tidegate {name}\b|`{name}`", README)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tidegate.policy.decisions import PolicyRule
+
 
 class TidegateError(Exception):
     """The root of the tree: `code` is stable, `message` is for people, `details` for programs."""
@@ -26,7 +28,7 @@ class TidegateError(Exception):
         self.details = details
 
     def to_dict(self) -> dict[str, object]:
-        """`{code, message, …details}`, as every surface shows it under `error`."""
+        """Return `{code, message, …details}`, as every surface shows it under `error`."""
         return {"code": self.code, "message": self.message, **self.details}
 
 
@@ -49,9 +51,17 @@ class NotFound(TidegateError):
 
 
 class Refused(TidegateError):
-    """The policy says no; `details["rule"]` names the property of the policy."""
+    """The policy says no; `rule`, and `details["rule"]` as text, name the property of the policy.
+
+    reason: the message without the name of the tool that it is about, if it is about one.
+    """
 
     code = "REFUSED"
+
+    def __init__(self, reason: str, *, rule: PolicyRule, tool: str | None = None, **details: object) -> None:
+        super().__init__(reason if tool is None else f"{tool}: {reason}", rule=rule.value, **details)
+        self.rule = rule
+        self.reason = reason
 
 
 class StorageError(TidegateError):

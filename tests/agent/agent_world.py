@@ -18,11 +18,11 @@ from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
 from tests.yardstick.worlds import Answer, World, time_of, tool_call
 
-from tidegate.agent.history import History
-from tidegate.agent.loop import Agent, Settings
+from tidegate.agent.loop import Agent, AgentSettings
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult
 from tidegate.agent.toolbox import Toolbox
-from tidegate.agent.turns import Call, Replied, Returned
-from tidegate.core.session import Session
+from tidegate.agent.transcript import History
+from tidegate.session import Session
 
 UNTOLD = (t.SaveMany, t.Said, t.More)
 """What no model can do, and cursors that traces hand from session to session: left to the host, as in any world."""
@@ -65,8 +65,8 @@ class AgentWorld(World):
         if isinstance(op, t.Context):
             return self._answer(session, "what do you know?", Played("much")), None
         name, arguments = tool_call(op, self._cursors)
-        call = Call(f"call-{index}", name, json.dumps(arguments))
-        answer = self._answer(session, "do it", Played(Replied("", (call,)), "done"))
+        call = ToolCall(f"call-{index}", name, json.dumps(arguments))
+        answer = self._answer(session, "do it", Played(AssistantMessage("", (call,)), "done"))
         if isinstance(op, t.Page):
             self._cursors[index] = _cursor(answer["result"])
         return answer, None
@@ -82,10 +82,10 @@ class AgentWorld(World):
             self._next_id,
             Toolbox(ids=self._next_id),
             history,
-            Settings(history_chars_max=6_000),
+            AgentSettings(history_chars_max=6_000),
         )
         outcome = self._runner.run(agent.answer(text, screen))
-        results = [message.text for message in told.prompts[-1].messages if isinstance(message, Returned)]
+        results = [message.text for message in told.prompts[-1].messages if isinstance(message, ToolResult)]
         return {
             "told": [str(replace(prompt, tools=(hash(str(prompt.tools)),))) for prompt in told.prompts],
             "result": results[-1] if results else None,

@@ -18,9 +18,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tidegate.agent.prompt import Message, Prompt
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from tidegate.agent.prompt import Prompt, PromptMessage
 from tidegate.agent.scripted import SCRIPT, ScriptedModel, read_script
-from tidegate.agent.turns import Asked, Call, Replied, Returned
 
 NUMBERS = count(1)
 TROUBLES = {
@@ -109,9 +109,9 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-async def collected(model: ScriptedModel, prompt: Prompt) -> tuple[list[str], Replied]:
+async def collected(model: ScriptedModel, prompt: Prompt) -> tuple[list[str], AssistantMessage]:
     pieces = [piece async for piece in model.stream(prompt)]
-    (reply,) = [piece for piece in pieces if isinstance(piece, Replied)]
+    (reply,) = [piece for piece in pieces if isinstance(piece, AssistantMessage)]
     return [piece for piece in pieces if isinstance(piece, str)], reply
 
 
@@ -128,17 +128,17 @@ def prompt_of(request: dict[str, Any]) -> Prompt:
     return Prompt(instructions, "", tuple(told), ())
 
 
-def message_of(message: dict[str, Any]) -> Message:
+def message_of(message: dict[str, Any]) -> PromptMessage:
     if message["role"] == "user":
         # The context stands before what was said, which is the last paragraph.
-        return Asked(message["content"].rpartition("\n\n")[2])
+        return UserMessage(message["content"].rpartition("\n\n")[2])
     if message["role"] == "tool":
-        return Returned(message["tool_call_id"], "", message["content"])
+        return ToolResult(message["tool_call_id"], "", message["content"])
     calls = [
-        Call(each["id"], each["function"]["name"], each["function"]["arguments"])
+        ToolCall(each["id"], each["function"]["name"], each["function"]["arguments"])
         for each in message.get("tool_calls") or ()
     ]
-    return Replied(message.get("content") or "", tuple(calls))
+    return AssistantMessage(message.get("content") or "", tuple(calls))
 
 
 def main() -> None:

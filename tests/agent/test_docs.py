@@ -13,8 +13,9 @@ from tests.agent.test_provider import serving
 from tests.conftest import Ran, Run
 from tests.gateway import test_real_servers
 
-from tidegate.home import Chat, load
-from tidegate.surfaces.chat import HELP
+from tidegate.cli.chat_session import HELP
+from tidegate.config.reader import read_settings
+from tidegate.config.settings import ChatSettings
 
 modules, owner = test_real_servers.modules, test_real_servers.owner  # fixtures
 DOCS = Path(__file__).parents[2] / "docs"
@@ -94,10 +95,10 @@ def test_its_settings_are_understood_and_are_what_it_says(tmp_path: Path) -> Non
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "config.toml").write_text(text)
-        found.append(load(folder, {}).chat)
+        found.append(read_settings(folder, {}).chat)
     assert [chat.model for chat in found] == ["scripted", "qwen3:8b", "openai:gpt-5-mini"]
     assert [chat.base_url for chat in found] == [None, "http://127.0.0.1:11434/v1", None]
-    assert found[2].model_clearance < Chat().model_clearance
+    assert found[2].model_clearance < ChatSettings().model_clearance
 
 
 def test_the_local_models_settings_work_against_a_server_that_speaks_so(cli: Run, home: Path, tmp_path: Path) -> None:

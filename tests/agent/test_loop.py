@@ -24,15 +24,15 @@ from tests.agent.scene import (
     script,
 )
 
-from tidegate.agent.channels import Said, Shown, Used
+from tidegate.agent.channel import Shown, TextDelta, ToolCalled
 from tidegate.agent.loop import Ended
-from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble, Unseen
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from tidegate.agent.prompt import HiddenDelta, ModelError, ModelErrorKind, Prompt, ReplyDelta
 from tidegate.agent.scripted import ScriptedModel, Step
-from tidegate.agent.turns import Asked, Call, Replied, Returned
+from tidegate.audit.chain import Action
 from tidegate.core.guidance import GUIDANCE
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 
 SAVED = calling("memory_save", key="k", content="v")
@@ -41,11 +41,13 @@ SAVED = calling("memory_save", key="k", content="v")
 def results(recorded: Recorded) -> list[Any]:
     """The tools' results in the last prompt, parsed."""
     told = recorded.prompts[-1].messages
-    return [json.loads(message.text) for message in told if isinstance(message, Returned)]
+    return [json.loads(message.text) for message in told if isinstance(message, ToolResult)]
 
 
 def actions(scene: Scene, action: Action) -> list[str]:
-    return [line.entry.event.detail for line in scene.store.owner(AGENT).trail(Wanted(actions={action}))]
+    return [
+        line.entry.event.detail for line in scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions={action}))
+    ]
 
 
 # What a model is told
@@ -54,11 +56,11 @@ def actions(scene: Scene, action: Action) -> list[str]:
 def test_an_answer_is_shown_bit_by_bit_and_told_whole(scene: Scene) -> None:
     screen = Screen()
     outcome = scene.say("hello", script("Good morning to you."), screen=screen)
-    assert [event for event in screen.shown if isinstance(event, Said)] == [
-        Said("Good "),
-        Said("morning "),
-        Said("to "),
-        Said("you."),
+    assert [event for event in screen.shown if isinstance(event, TextDelta)] == [
+        TextDelta("Good "),
+        TextDelta("morning "),
+        TextDelta("to "),
+        TextDelta("you."),
     ]
     assert (outcome.answer, outcome.ended, outcome.reason) == ("Good morning to you.", Ended.COMPLETE, "")
 
@@ -90,7 +92,7 @@ def test_a_conversation_goes_on_after_a_restart_at_its_taint(scene: Scene) -> No
     agent = scene.agent(recorded)
     asyncio.run(agent.answer("again", Screen()))
     assert agent.session.taint is CONFIDENTIAL
-    assert recorded.prompts[0].messages == (Asked("hello"), Replied("hi"), Asked("again"))
+    assert recorded.prompts[0].messages == (UserMessage("hello"), AssistantMessage("hi"), UserMessage("again"))
 
 
 def test_an_ephemeral_conversation_is_remembered_while_it_lasts_and_stored_nowhere(scene: Scene) -> None:
@@ -98,7 +100,7 @@ def test_an_ephemeral_conversation_is_remembered_while_it_lasts_and_stored_nowhe
     agent = scene.agent(recorded, name=None)
     for text in ("one", "two"):
         asyncio.run(agent.answer(text, Screen()))
-    assert recorded.prompts[1].messages == (Asked("one"), Replied("hi"), Asked("two"))
+    assert recorded.prompts[1].messages == (UserMessage("one"), AssistantMessage("hi"), UserMessage("two"))
     assert agent.session.conversation.read() == []
 
 
@@ -175,7 +177,7 @@ def test_history_keeps_the_models_own_arguments(scene: Scene) -> None:
     scene.say("remember", recorded)
     scene.restart()
     scene.say("and?", recorded)
-    replied = [message for message in recorded.prompts[-1].messages if isinstance(message, Replied)]
+    replied = [message for message in recorded.prompts[-1].messages if isinstance(message, AssistantMessage)]
     assert replied[0].calls[0].arguments == arguments
 
 
@@ -185,7 +187,7 @@ def test_the_tools_of_one_response_run_one_after_the_other_in_order(scene: Scene
     outcome = scene.say("count", recorded)
     assert [result["version"] for result in results(recorded)] == list(range(1, 9))
     assert scene.content("k") == "7"
-    assert outcome.used == (Used("memory_save", failed=False),) * 8
+    assert outcome.used == (ToolCalled("memory_save", failed=False),) * 8
 
 
 def test_an_unknown_tool_is_refused_audited_and_never_named(scene: Scene) -> None:
@@ -193,7 +195,7 @@ def test_an_unknown_tool_is_refused_audited_and_never_named(scene: Scene) -> Non
     recorded = Recorded(script(calling("rm -rf canary", path="/"), "done"))
     outcome = scene.say("go", recorded, screen=screen)
     assert results(recorded)[0]["error"]["code"] == "REFUSED"
-    assert outcome.used == tuple(screen.used) == (Used("unknown tool", True, True, "unknown tool"),)
+    assert outcome.used == tuple(screen.used) == (ToolCalled("unknown tool", True, True, "unknown tool"),)
     assert actions(scene, Action.REFUSE) == ["unknown tool P17"]
     assert outcome.ended is Ended.COMPLETE
 
@@ -239,13 +241,15 @@ def test_a_result_too_long_for_a_prompt_is_cut_and_says_so(scene: Scene) -> None
 
 
 def test_calls_whose_ids_are_missing_or_used_get_ids_of_their_own(scene: Scene) -> None:
-    twice = Replied("", (Call("same", "todo_read", ""), Call("same", "todo_read", "{}"), Call("", "todo_read", " ")))
+    twice = AssistantMessage(
+        "", (ToolCall("same", "todo_read", ""), ToolCall("same", "todo_read", "{}"), ToolCall("", "todo_read", " "))
+    )
     recorded = Recorded(Played(twice, twice, "done"))
     scene.say("go", recorded)
     told = recorded.prompts[-1].messages
-    calls = [call.id for each in told if isinstance(each, Replied) for call in each.calls]
+    calls = [call.id for each in told if isinstance(each, AssistantMessage) for call in each.calls]
     assert len(set(calls)) == 6
-    assert [each.call for each in told if isinstance(each, Returned)] == calls
+    assert [each.call for each in told if isinstance(each, ToolResult)] == calls
 
 
 # How far a model can go
@@ -278,36 +282,36 @@ def test_a_response_with_too_many_calls_has_the_rest_of_them_not_run(scene: Scen
     assert len(list(scene.store.session(AGENT).memory.list())) == 3
 
 
-@pytest.mark.parametrize("flood", [["x" * 100] * 100, [Unseen(5_000)] * 3], ids=["text", "thoughts"])
-def test_a_model_that_does_not_stop_talking_is_stopped(scene: Scene, flood: list[Piece]) -> None:
+@pytest.mark.parametrize("flood", [["x" * 100] * 100, [HiddenDelta(5_000)] * 3], ids=["text", "thoughts"])
+def test_a_model_that_does_not_stop_talking_is_stopped(scene: Scene, flood: list[ReplyDelta]) -> None:
     scene.bound(text_chars_max=1_000, reply_chars_max=10_000)
     outcome = scene.say("go", Played(flood))
     assert outcome.ended is Ended.FAILED
-    assert outcome.reason == Trouble.FLOOD.value
+    assert outcome.reason == ModelErrorKind.FLOOD.value
     assert len(outcome.answer) <= 1_000
 
 
 def test_a_model_that_is_silent_for_too_long_is_given_up_on(scene: Scene) -> None:
     class Hanging:
-        async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+        async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
             yield "Once "
             await asyncio.Event().wait()
 
     scene.bound(silence_seconds=0.01)
     outcome = scene.say("go", Hanging())
-    assert (outcome.answer, outcome.ended, outcome.reason) == ("Once ", Ended.FAILED, Trouble.TIMEOUT.value)
+    assert (outcome.answer, outcome.ended, outcome.reason) == ("Once ", Ended.FAILED, ModelErrorKind.TIMEOUT.value)
 
 
 def test_a_model_that_dribbles_for_ever_is_given_up_on(scene: Scene) -> None:
     class Dribbling:
-        async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+        async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
             while True:
                 await asyncio.sleep(0)
-                yield Unseen(0)
+                yield HiddenDelta(0)
 
     scene.bound(request_seconds=0.05, attempts_max=2)
     outcome = scene.say("go", Dribbling())
-    assert (outcome.answer, outcome.ended, outcome.reason) == ("", Ended.FAILED, Trouble.TIMEOUT.value)
+    assert (outcome.answer, outcome.ended, outcome.reason) == ("", Ended.FAILED, ModelErrorKind.TIMEOUT.value)
     assert len(scene.slept) == 1
 
 
@@ -315,26 +319,42 @@ def test_a_model_that_dribbles_for_ever_is_given_up_on(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", [Trouble.RATE, Trouble.SERVER, Trouble.TIMEOUT, Trouble.UNREACHABLE, Trouble.BROKEN]
+    "kind",
+    [
+        ModelErrorKind.RATE,
+        ModelErrorKind.SERVER,
+        ModelErrorKind.TIMEOUT,
+        ModelErrorKind.UNREACHABLE,
+        ModelErrorKind.BROKEN,
+    ],
 )
-def test_what_may_be_over_soon_is_tried_again_with_longer_and_longer_waits(scene: Scene, trouble: Trouble) -> None:
+def test_what_may_be_over_soon_is_tried_again_with_longer_and_longer_waits(scene: Scene, kind: ModelErrorKind) -> None:
     screen = Screen()
-    outcome = scene.say("go", Played(ModelError(trouble), ModelError(trouble), "at last"), screen=screen)
+    outcome = scene.say("go", Played(ModelError(kind), ModelError(kind), "at last"), screen=screen)
     assert (outcome.answer, outcome.ended) == ("at last", Ended.COMPLETE)
-    assert screen.waited == [trouble.value] * 2
+    assert screen.retried == [kind.value] * 2
     assert scene.slept == [1.0, 2.0]
 
 
 def test_a_provider_that_says_how_long_to_wait_is_believed_within_reason(scene: Scene) -> None:
-    errors = [ModelError(Trouble.RATE, retry_after_seconds=seconds) for seconds in (7.5, 86_400, -1)]
+    errors = [ModelError(ModelErrorKind.RATE, retry_after_seconds=seconds) for seconds in (7.5, 86_400, -1)]
     scene.say("go", Played(*errors, "at last"))
     assert scene.slept == [7.5, 60, 4.0]
 
 
-@pytest.mark.parametrize("trouble", [Trouble.KEY, Trouble.NO_MODEL, Trouble.REJECTED, Trouble.TOO_LONG, Trouble.QUOTA])
-def test_what_will_not_change_is_not_tried_again(scene: Scene, trouble: Trouble) -> None:
-    outcome = scene.say("go", Played(ModelError(trouble)))
-    assert (outcome.ended, outcome.reason, scene.slept) == (Ended.FAILED, trouble.value, [])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ModelErrorKind.KEY,
+        ModelErrorKind.NO_MODEL,
+        ModelErrorKind.REJECTED,
+        ModelErrorKind.TOO_LONG,
+        ModelErrorKind.QUOTA,
+    ],
+)
+def test_what_will_not_change_is_not_tried_again(scene: Scene, kind: ModelErrorKind) -> None:
+    outcome = scene.say("go", Played(ModelError(kind)))
+    assert (outcome.ended, outcome.reason, scene.slept) == (Ended.FAILED, kind.value, [])
 
 
 @pytest.mark.parametrize("summing_up", [False, True])
@@ -343,7 +363,7 @@ def test_p14_a_prompt_is_not_sent_again_after_a_raise_above_the_models_clearance
 ) -> None:
     scene.settings = replace(scene.settings, model_clearance=INTERNAL, history_chars_max=100 if summing_up else 10_000)
     scene.say("go", script("x" * 200))
-    recorded = Recorded(Played(ModelError(Trouble.RATE), "never"))
+    recorded = Recorded(Played(ModelError(ModelErrorKind.RATE), "never"))
     agent = scene.agent(recorded)
 
     async def meanwhile(_: float) -> None:
@@ -355,7 +375,7 @@ def test_p14_a_prompt_is_not_sent_again_after_a_raise_above_the_models_clearance
 
 
 def test_p7_a_prompt_is_not_sent_again_after_a_reset(scene: Scene) -> None:
-    recorded = Recorded(Played(ModelError(Trouble.RATE), "never"))
+    recorded = Recorded(Played(ModelError(ModelErrorKind.RATE), "never"))
     agent = scene.agent(recorded)
 
     async def meanwhile(_: float) -> None:
@@ -367,32 +387,34 @@ def test_p7_a_prompt_is_not_sent_again_after_a_reset(scene: Scene) -> None:
 
 
 def test_attempts_come_to_an_end_and_what_was_said_is_kept(scene: Scene) -> None:
-    outcome = scene.say("go", Played(*[ModelError(Trouble.RATE)] * 4))
-    assert (outcome.ended, outcome.reason) == (Ended.FAILED, Trouble.RATE.value)
+    outcome = scene.say("go", Played(*[ModelError(ModelErrorKind.RATE)] * 4))
+    assert (outcome.ended, outcome.reason) == (Ended.FAILED, ModelErrorKind.RATE.value)
     recorded = Recorded(script("here I am"))
     scene.say("again", recorded)
-    assert recorded.prompts[0].messages == (Asked("go"), Asked("again"))
+    assert recorded.prompts[0].messages == (UserMessage("go"), UserMessage("again"))
 
 
-@pytest.mark.parametrize("nothing", [[], [Replied("")], [Unseen(5), Replied(" \n")]], ids=["none", "empty", "blank"])
-def test_a_model_that_answers_nothing_is_asked_again_and_then_said_to(scene: Scene, nothing: list[Piece]) -> None:
+@pytest.mark.parametrize(
+    "nothing", [[], [AssistantMessage("")], [HiddenDelta(5), AssistantMessage(" \n")]], ids=["none", "empty", "blank"]
+)
+def test_a_model_that_answers_nothing_is_asked_again_and_then_said_to(scene: Scene, nothing: list[ReplyDelta]) -> None:
     outcome = scene.say("go", Played(*[nothing] * 4))
     assert outcome.ended is Ended.FAILED
-    assert outcome.reason in (Trouble.EMPTY.value, Trouble.BROKEN.value)
+    assert outcome.reason in (ModelErrorKind.EMPTY.value, ModelErrorKind.BROKEN.value)
     assert len(scene.slept) == 3
 
 
 def test_a_response_that_breaks_off_is_kept_as_far_as_it_came_and_not_asked_for_again(scene: Scene) -> None:
-    outcome = scene.say("go", Played(["Once upon ", ModelError(Trouble.BROKEN)]))
-    assert (outcome.answer, outcome.ended, outcome.reason) == ("Once upon ", Ended.FAILED, Trouble.BROKEN.value)
+    outcome = scene.say("go", Played(["Once upon ", ModelError(ModelErrorKind.BROKEN)]))
+    assert (outcome.answer, outcome.ended, outcome.reason) == ("Once upon ", Ended.FAILED, ModelErrorKind.BROKEN.value)
     scene.restart()
     recorded = Recorded(script("a time"))
     scene.say("go on", recorded)
-    assert recorded.prompts[0].messages[1] == Replied("Once upon ", cut=Trouble.BROKEN.value)
+    assert recorded.prompts[0].messages[1] == AssistantMessage("Once upon ", cut=ModelErrorKind.BROKEN.value)
 
 
 def test_an_answer_that_its_model_cut_says_so(scene: Scene) -> None:
-    outcome = scene.say("go", Played(Replied("Once upon", cut="the limit")))
+    outcome = scene.say("go", Played(AssistantMessage("Once upon", cut="the limit")))
     assert (outcome.ended, outcome.reason) == (Ended.STOPPED, "the limit")
 
 
@@ -416,7 +438,11 @@ def test_an_answer_that_is_stopped_is_kept_as_far_as_it_came(scene: Scene) -> No
     scene.restart()
     recorded = Recorded(script("well"))
     outcome = scene.say("why?", recorded)
-    assert recorded.prompts[0].messages == (Asked("go"), Replied("one ", cut="stopped by the user"), Asked("why?"))
+    assert recorded.prompts[0].messages == (
+        UserMessage("go"),
+        AssistantMessage("one ", cut="stopped by the user"),
+        UserMessage("why?"),
+    )
     assert outcome.ended is Ended.COMPLETE
 
 
@@ -425,8 +451,8 @@ def test_stopped_between_tools_every_call_still_has_its_result(scene: Scene) -> 
     stopped(scene, script(step, "done"), Screen())
     recorded = Recorded(script("well"))
     scene.say("why?", recorded)
-    (replied,) = (each for each in recorded.prompts[0].messages if isinstance(each, Replied))
-    returned = [each for each in recorded.prompts[0].messages if isinstance(each, Returned)]
+    (replied,) = (each for each in recorded.prompts[0].messages if isinstance(each, AssistantMessage))
+    returned = [each for each in recorded.prompts[0].messages if isinstance(each, ToolResult)]
     assert [each.call for each in returned] == [call.id for call in replied.calls]
     assert (returned[0].failed, returned[1].failed) == (False, True)
     assert "interrupted" in returned[1].text
@@ -491,11 +517,11 @@ def test_what_was_held_back_is_kept_in_the_conversation_at_its_taint(scene: Scen
 def test_not_even_the_names_of_tools_are_shown_above_the_clearance(scene: Scene) -> None:
     screen = Screen(clearance=PUBLIC)
     agent = scene.agent(script("one", SAVED, "done"))
-    model = Played(["one ", Replied("one ", (Call("1", "todo_read", ""),))], "done")
+    model = Played(["one ", AssistantMessage("one ", (ToolCall("1", "todo_read", ""),))], "done")
     agent = scene.agent(model)
     screen.on_show = lambda _: scene.store.sessions.raise_taint(agent.session.id, INTERNAL) and None
     outcome = asyncio.run(agent.answer("go", screen))
-    assert screen.shown == [Said("one ")]
+    assert screen.shown == [TextDelta("one ")]
     assert outcome.ended is Ended.HELD
 
 
@@ -541,13 +567,16 @@ def test_cancelled_at_any_moment_it_leaves_a_conversation_that_goes_on(scene: Sc
     recorded = Recorded(script("well"))
     assert scene.say("go on", recorded, level=INTERNAL).answer == "well"
     told = recorded.prompts[0].messages
-    calls = [call.id for each in told if isinstance(each, Replied) for call in each.calls]
-    assert [each.call for each in told if isinstance(each, Returned)] == calls
-    assert told[-1] == Asked("go on")
+    calls = [call.id for each in told if isinstance(each, AssistantMessage) for call in each.calls]
+    assert [each.call for each in told if isinstance(each, ToolResult)] == calls
+    assert told[-1] == UserMessage("go on")
 
 
 def test_a_session_that_ends_while_a_tool_runs_tells_its_model_nothing_more(scene: Scene) -> None:
-    recorded, screen = Recorded(Played(["one ", Replied("one ", (Call("1", "todo_read", ""),))], "done")), Screen()
+    recorded, screen = (
+        Recorded(Played(["one ", AssistantMessage("one ", (ToolCall("1", "todo_read", ""),))], "done")),
+        Screen(),
+    )
     agent = scene.agent(recorded)
     run = agent.toolbox.run
 
@@ -568,7 +597,7 @@ def test_an_answer_is_not_over_before_what_was_shown_is_stored(scene: Scene) -> 
     stored: list[object] = []
 
     def slowly(turn: Any, origin: Any) -> None:
-        if isinstance(turn, Replied):
+        if isinstance(turn, AssistantMessage):
             adding.set()
             may_end.wait(10)
         add(turn, origin)
@@ -585,4 +614,4 @@ def test_an_answer_is_not_over_before_what_was_shown_is_stored(scene: Scene) -> 
             await task
         return list(stored)
 
-    assert asyncio.run(main()) == [Asked("go"), Replied("one two")]
+    assert asyncio.run(main()) == [UserMessage("go"), AssistantMessage("one two")]

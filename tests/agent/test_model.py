@@ -21,19 +21,19 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 
 from tidegate.agent import model as models
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tidegate.agent.model import ProviderModel, open_model
-from tidegate.agent.prompt import Message, ModelError, Offered, Piece, Prompt, Trouble, Unseen
-from tidegate.agent.turns import Asked, Call, Replied, Returned
+from tidegate.agent.prompt import HiddenDelta, ModelError, ModelErrorKind, Prompt, PromptMessage, ReplyDelta, ToolSpec
 from tidegate.errors import InvalidArgument
 
-CALL = Call("1", "memory_get", '{"key": "k"}')
+CALL = ToolCall("1", "memory_get", '{"key": "k"}')
 
 
-def sent(*messages: Message, context: str = "known") -> list[ModelMessage]:
+def sent(*messages: PromptMessage, context: str = "known") -> list[ModelMessage]:
     return models._messages(Prompt("be kind", context, messages))
 
 
-def answered(*deltas: Any) -> tuple[list[Piece], list[AgentInfo]]:
+def answered(*deltas: Any) -> tuple[list[ReplyDelta], list[AgentInfo]]:
     """The pieces that come of a provider that sends these."""
     seen: list[AgentInfo] = []
 
@@ -44,16 +44,18 @@ def answered(*deltas: Any) -> tuple[list[Piece], list[AgentInfo]]:
                 raise delta
             yield delta
 
-    async def collect() -> list[Piece]:
-        offered = (Offered("memory_get", "Reads.", {"type": "object", "properties": {}}),)
-        prompt = Prompt("be kind", "", (Asked("hi"),), offered)
+    async def collect() -> list[ReplyDelta]:
+        specs = (ToolSpec("memory_get", "Reads.", {"type": "object", "properties": {}}),)
+        prompt = Prompt("be kind", "", (UserMessage("hi"),), specs)
         return [piece async for piece in ProviderModel(FunctionModel(stream_function=stream)).stream(prompt)]
 
     return asyncio.run(collect()), seen
 
 
 def test_what_was_said_goes_out_in_its_roles() -> None:
-    request, response, again = sent(Asked("one"), Replied("two", (CALL,)), Returned("1", "memory_get", "{}", True))
+    request, response, again = sent(
+        UserMessage("one"), AssistantMessage("two", (CALL,)), ToolResult("1", "memory_get", "{}", True)
+    )
     assert isinstance(request, ModelRequest)
     assert isinstance(response, ModelResponse)
     assert isinstance(again, ModelRequest)
@@ -65,7 +67,7 @@ def test_what_was_said_goes_out_in_its_roles() -> None:
 
 
 def test_two_things_said_in_a_row_are_one_message_and_the_context_stands_before_the_last() -> None:
-    (request,) = sent(Asked("one"), Asked("two"))
+    (request,) = sent(UserMessage("one"), UserMessage("two"))
     assert isinstance(request, ModelRequest)
     (part,) = request.parts
     assert isinstance(part, UserPromptPart)
@@ -73,7 +75,7 @@ def test_two_things_said_in_a_row_are_one_message_and_the_context_stands_before_
 
 
 def test_without_context_what_was_said_goes_out_as_it_is() -> None:
-    (request,) = sent(Asked("one"), context="")
+    (request,) = sent(UserMessage("one"), context="")
     assert [part.content for part in request.parts] == ["one"]  # type: ignore[union-attr]
 
 
@@ -82,7 +84,9 @@ def test_without_context_what_was_said_goes_out_as_it_is() -> None:
     [("", "{}"), ("{", '{"malformed": "{"}'), ("[1]", '{"malformed": "[1]"}'), ('{"a":1}', '{"a":1}')],
 )
 def test_arguments_go_back_as_an_object_whatever_they_were(arguments: str, goes_out: str) -> None:
-    _, response, _ = sent(Asked("x"), Replied("", (Call("1", "", arguments),)), Returned("1", "", "{}"))
+    _, response, _ = sent(
+        UserMessage("x"), AssistantMessage("", (ToolCall("1", "", arguments),)), ToolResult("1", "", "{}")
+    )
     (part,) = response.parts
     assert isinstance(part, ToolCallPart)
     assert (part.tool_name, part.args) == ("unknown", goes_out)
@@ -91,52 +95,52 @@ def test_arguments_go_back_as_an_object_whatever_they_were(arguments: str, goes_
 def test_text_comes_bit_by_bit_and_the_whole_at_the_end() -> None:
     pieces, seen = answered("one ", "two")
     assert [piece for piece in pieces if isinstance(piece, str)] == ["one ", "two"]
-    assert pieces[-1] == Replied("one two")
+    assert pieces[-1] == AssistantMessage("one two")
     assert [tool.name for tool in seen[0].function_tools] == ["memory_get"]
 
 
 def test_calls_are_put_together_and_what_nobody_sees_is_a_sign_of_life() -> None:
     first = {0: DeltaToolCall(name="memory_get", json_args='{"key": ', tool_call_id="1")}
     pieces, _ = answered(first, {0: DeltaToolCall(json_args='"k"}')})
-    assert pieces[-1] == Replied("", (CALL,))
-    assert sum(piece.chars for piece in pieces if isinstance(piece, Unseen)) >= len(CALL.arguments)
+    assert pieces[-1] == AssistantMessage("", (CALL,))
+    assert sum(piece.chars for piece in pieces if isinstance(piece, HiddenDelta)) >= len(CALL.arguments)
 
 
 def test_thoughts_are_not_shown_and_go_back_to_their_provider_as_they_came() -> None:
     pieces, _ = answered({0: DeltaThinkingPart(content="hmm", signature="s")}, "said")
     whole = pieces[-1]
-    assert isinstance(whole, Replied)
+    assert isinstance(whole, AssistantMessage)
     assert (whole.text, [piece for piece in pieces if isinstance(piece, str)]) == ("said", ["said"])
-    _, response, _ = sent(Asked("x"), whole, Asked("y"))
+    _, response, _ = sent(UserMessage("x"), whole, UserMessage("y"))
     assert any(isinstance(part, ThinkingPart) and part.signature == "s" for part in response.parts)
 
 
 @pytest.mark.parametrize("native", ["[]", "nonsense", '[{"kind": "future"}]'])
 def test_what_another_version_kept_goes_out_as_what_it_says(native: str) -> None:
-    _, response, _ = sent(Asked("x"), Replied("said", native=native), Asked("y"))
+    _, response, _ = sent(UserMessage("x"), AssistantMessage("said", native=native), UserMessage("y"))
     assert response.parts == [TextPart("said")]
 
 
 def test_an_answer_that_is_withheld_is_said_to_be() -> None:
     with pytest.raises(ModelError) as raised:
-        models._replied(ModelResponse([], finish_reason="content_filter"))
-    assert raised.value.trouble is Trouble.FILTERED
+        models._reply(ModelResponse([], finish_reason="content_filter"))
+    assert raised.value.kind is ModelErrorKind.FILTERED
 
 
 @pytest.mark.parametrize(
-    ("error", "trouble"),
+    ("error", "kind"),
     [
-        (UnexpectedModelBehavior("canary"), Trouble.GARBLED),
-        (ContentFilterError("canary"), Trouble.FILTERED),
-        (ValueError("canary"), Trouble.GARBLED),
-        (OSError("canary"), Trouble.BROKEN),
-        (ModelError(Trouble.EMPTY), Trouble.EMPTY),
+        (UnexpectedModelBehavior("canary"), ModelErrorKind.GARBLED),
+        (ContentFilterError("canary"), ModelErrorKind.FILTERED),
+        (ValueError("canary"), ModelErrorKind.GARBLED),
+        (OSError("canary"), ModelErrorKind.BROKEN),
+        (ModelError(ModelErrorKind.EMPTY), ModelErrorKind.EMPTY),
     ],
 )
-def test_nothing_of_what_a_provider_wrote_is_in_an_error(error: Exception, trouble: Trouble) -> None:
+def test_nothing_of_what_a_provider_wrote_is_in_an_error(error: Exception, kind: ModelErrorKind) -> None:
     with pytest.raises(ModelError) as raised:
         answered("one", error)
-    assert raised.value.trouble is trouble
+    assert raised.value.kind is kind
     assert "canary" not in str(raised.value)
 
 

@@ -16,24 +16,24 @@ import pytest
 from tests.agent.scene import AGENT, CONFIDENTIAL, PUBLIC, RESTRICTED, Recorded, Scene, Screen
 
 from tidegate.agent import loop
-from tidegate.agent.channels import Said, Used
+from tidegate.agent.channel import TextDelta, ToolCalled
 from tidegate.agent.loop import Ended, Outcome
-from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble
-from tidegate.agent.turns import Call, Replied
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
+from tidegate.agent.messages import AssistantMessage, ToolCall
+from tidegate.agent.prompt import ModelError, ModelErrorKind, Prompt, ReplyDelta
+from tidegate.audit.chain import Action
+from tidegate.cli import chat_session as chat
+from tidegate.config.settings import ChatSettings
+from tidegate.config.settings import Settings as HomeSettings
 from tidegate.errors import InvalidArgument, StorageError, TidegateError
-from tidegate.home import Chat as ChatSettings
-from tidegate.home import Settings as HomeSettings
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
-from tidegate.surfaces import chat
 from tidegate.tools import AGENT_TOOLS, tool
 
 SECRETS = ("zebra", "quagga")
 TOOLS = tuple(AGENT_TOOLS)
 
 Rise = Callable[[Level], object]
-Response = Replied | ModelError | Sequence[Piece]
+Response = AssistantMessage | ModelError | Sequence[ReplyDelta]
 Way = Callable[[str, Rise], Iterator[Response]]
 
 WAYS: dict[str, Way] = {}
@@ -44,10 +44,10 @@ def way(spell: Way) -> Way:
     return spell
 
 
-def calls(*made: tuple[str, object]) -> Replied:
+def calls(*made: tuple[str, object]) -> AssistantMessage:
     """A response of these calls: names and arguments, as objects or as the raw text to send."""
     texts = [(name, sent if isinstance(sent, str) else json.dumps(sent)) for name, sent in made]
-    return Replied("", tuple(Call(f"call-{place}", *each) for place, each in enumerate(texts)))
+    return AssistantMessage("", tuple(ToolCall(f"call-{place}", *each) for place, each in enumerate(texts)))
 
 
 def bits(secret: str) -> list[int]:
@@ -112,7 +112,7 @@ def what_is_no_json(secret: str, _: Rise) -> Iterator[Response]:
 
 @way
 def ids_of_calls(secret: str, _: Rise) -> Iterator[Response]:
-    yield Replied("", tuple(Call(letter, "todo_read", "{}") for letter in secret))
+    yield AssistantMessage("", tuple(ToolCall(letter, "todo_read", "{}") for letter in secret))
 
 
 @way
@@ -122,28 +122,28 @@ def levels_asked_for(secret: str, _: Rise) -> Iterator[Response]:
 
 @way
 def what_is_said(secret: str, _: Rise) -> Iterator[Response]:
-    yield [f"{secret} ", Replied(f"{secret} ")]
+    yield [f"{secret} ", AssistantMessage(f"{secret} ")]
 
 
 @way
 def whether_the_model_fails(secret: str, _: Rise) -> Iterator[Response]:
-    yield ModelError((Trouble.KEY, Trouble.FILTERED)[bits(secret)[1]])
+    yield ModelError((ModelErrorKind.KEY, ModelErrorKind.FILTERED)[bits(secret)[1]])
 
 
 @way
 def how_often_it_is_tried_again(secret: str, _: Rise) -> Iterator[Response]:
     for _bit in range(1 + bits(secret)[0]):
-        yield ModelError(Trouble.SERVER)
+        yield ModelError(ModelErrorKind.SERVER)
 
 
 @way
 def whether_an_answer_breaks_off(secret: str, _: Rise) -> Iterator[Response]:
-    yield ["one ", *([ModelError(Trouble.BROKEN)] if bits(secret)[0] else [Replied("one ")])]
+    yield ["one ", *([ModelError(ModelErrorKind.BROKEN)] if bits(secret)[0] else [AssistantMessage("one ")])]
 
 
 @way
 def whether_an_answer_is_cut(secret: str, _: Rise) -> Iterator[Response]:
-    yield Replied("one ", cut="the answer was cut: it reached the model's limit" if bits(secret)[0] else "")
+    yield AssistantMessage("one ", cut="the answer was cut: it reached the model's limit" if bits(secret)[0] else "")
 
 
 @way
@@ -156,21 +156,21 @@ def whether_it_ever_ends(secret: str, _: Rise) -> Iterator[Response]:
 def how_far_it_rises(secret: str, rise: Rise) -> Iterator[Response]:
     if bits(secret)[0]:
         rise(RESTRICTED)
-    yield [Replied("done")]
+    yield [AssistantMessage("done")]
 
 
 @way
 def whether_a_library_breaks(secret: str, _: Rise) -> Iterator[Response]:
     if bits(secret)[0]:
         raise KeyError(secret)
-    yield [Replied("done")]
+    yield [AssistantMessage("done")]
 
 
 @way
 def whether_the_store_breaks(secret: str, _: Rise) -> Iterator[Response]:
     if bits(secret)[0]:
         raise StorageError("the store cannot be written")
-    yield [Replied("done")]
+    yield [AssistantMessage("done")]
 
 
 class Compromised:
@@ -181,15 +181,15 @@ class Compromised:
 
     @staticmethod
     def _responses(spell: Way, secret: str, rise: Rise, level: Level) -> Iterator[Response]:
-        yield ["Let me look. ", Replied("Let me look. ", (Call("first", "memory_list", "{}"),))]
+        yield ["Let me look. ", AssistantMessage("Let me look. ", (ToolCall("first", "memory_list", "{}"),))]
         rise(level)
         yield from spell(secret, rise)
         while True:
-            yield [Replied("done")]
+            yield [AssistantMessage("done")]
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         response = next(self._left)
-        for piece in [response] if isinstance(response, Replied | ModelError) else response:
+        for piece in [response] if isinstance(response, AssistantMessage | ModelError) else response:
             if isinstance(piece, ModelError):
                 raise piece
             yield piece
@@ -232,7 +232,7 @@ def test_p14_everything_in_an_outcome_was_shown_or_is_the_word_that_it_was_held_
     held = scene.say("go", Compromised(spell, "", lambda _: None, PUBLIC), level=CONFIDENTIAL, screen=Screen(PUBLIC))
     assert (outcome.ended, outcome.reason) == (Ended.HELD, held.reason)
     assert outcome.answer == screen.text == "Let me look. "
-    assert outcome.used == tuple(screen.used) == (Used("memory_list", failed=False),)[: len(screen.used)]
+    assert outcome.used == tuple(screen.used) == (ToolCalled("memory_list", failed=False),)[: len(screen.used)]
     seen = {screen.text, *leaves(screen.shown), Ended.HELD, held.reason}
     assert set(leaves(outcome)) <= seen
 
@@ -253,7 +253,7 @@ def json_of(scene: Scene, spell: Way, secret: str, capsys: pytest.CaptureFixture
     settings = HomeSettings(chat=ChatSettings(model="scripted", level=PUBLIC, clearance=PUBLIC))
     rising: list[str] = []
     model = Compromised(spell, secret, lambda to: scene.store.sessions.raise_taint(rising[0], to), CONFIDENTIAL)
-    with chat.Chat(scene.store, scene.home, settings, model, chat.Place(AGENT, None, PUBLIC, PUBLIC)) as talking:
+    with chat.Chat(scene.store, scene.home, settings, model, chat.ChatPlace(AGENT, None, PUBLIC, PUBLIC)) as talking:
         rising.append(talking._agent.session.id)
         talking._agent = replace(talking._agent, sleep=_at_once)
         code = talking.say_once("go", as_json=True)
@@ -282,7 +282,7 @@ def texts_told(scene: Scene, spell: Way) -> str:
     """All that is told of errors where the channel may show everything: to a host, in the audit, in the log."""
     scene.store.session(AGENT).memory.save("k", "v")  # so that there are chains
     outcome, screen = played(scene, spell, SECRETS[0], PUBLIC)
-    entered = scene.store.owner(AGENT).trail(Wanted(actions={Action.REFUSE, Action.ATTEMPT}))
+    entered = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions={Action.REFUSE, Action.ATTEMPT}))
     details = [line.entry.event.detail for line in entered]
     return "\n".join([outcome.reason if outcome else "", *map(str, screen.used), *details])
 
@@ -305,8 +305,8 @@ def found(scene: Scene, *names: str) -> list[str]:
 def test_an_outcome_that_names_all_tools_that_were_called_is_found(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    show = loop.Outlet.show
-    monkeypatch.setattr(loop.Outlet, "show", lambda self, event: (self._shown.append(event), show(self, event)))
+    show = loop.GatedChannel.show
+    monkeypatch.setattr(loop.GatedChannel, "show", lambda self, event: (self._shown.append(event), show(self, event)))
     ways = ("which_tools_are_called", "the_order_of_calls", "how_many_calls", "what_is_said")
     assert found(scene, *ways) == list(ways)
 
@@ -314,17 +314,17 @@ def test_an_outcome_that_names_all_tools_that_were_called_is_found(
 def test_an_outcome_that_says_how_it_ended_whoever_may_know_is_found(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def outcome(outlet: Any, ended: Ended, reason: str = "") -> Outcome:
-        return Outcome(outlet.text, ended, reason, outlet.used)
+    def outcome(channel: Any, ended: Ended, reason: str = "") -> Outcome:
+        return Outcome(channel.text, ended, reason, channel.used)
 
     monkeypatch.setattr(loop, "_outcome", outcome)
     ways = ("whether_the_model_fails", "whether_an_answer_is_cut", "whether_it_ever_ends")
     assert found(scene, *ways) == list(ways)
 
 
-def test_an_outlet_that_asks_only_once_is_found(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal = loop.Outlet.refusal
-    monkeypatch.setattr(loop.Outlet, "refusal", lambda self: None if self._shown else refusal(self))
+def test_a_channel_that_asks_only_once_is_found(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = loop.GatedChannel.refusal
+    monkeypatch.setattr(loop.GatedChannel, "refusal", lambda self: None if self._shown else refusal(self))
     ways = ("which_tools_are_called", "how_much_too_long_it_is", "how_often_it_is_tried_again", "what_is_said")
     assert found(scene, *ways, "whether_a_library_breaks") == [*ways, "whether_a_library_breaks"]
 
@@ -343,4 +343,4 @@ def test_the_ways_reach_errors_of_every_kind_that_a_tool_has(scene: Scene) -> No
     assert len(reasons) > 30
     for word in ("is not an argument here", "unknown tool", "the limit is", "must be one JSON object", "is required"):
         assert any(word in reason for reason in reasons), word
-    assert Said("Let me look. ") in played(scene, WAYS["what_is_said"], "x", PUBLIC)[1].shown
+    assert TextDelta("Let me look. ") in played(scene, WAYS["what_is_said"], "x", PUBLIC)[1].shown

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from tests.conftest import Ran, Run
 
+from tidegate.agent.messages import UserMessage
 from tidegate.agent.model import open_model
-from tidegate.agent.prompt import ModelError, Prompt, Trouble
-from tidegate.agent.turns import Asked
+from tidegate.agent.prompt import ModelError, ModelErrorKind, Prompt
 
 CANARIES = {level: f"canary-of-{level.lower()}" for level in ("PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED")}
 LEVELS = list(CANARIES)
@@ -149,28 +149,28 @@ def test_a_provider_that_is_busy_once_is_asked_again(server: Server, say: Say) -
 
 
 @pytest.mark.parametrize(
-    ("model", "trouble", "requests"),
+    ("model", "kind", "requests"),
     [
-        ("rate-limited", Trouble.RATE, 4),
-        ("out-of-quota", Trouble.QUOTA, 1),
-        ("wrong-key", Trouble.KEY, 1),
-        ("unknown", Trouble.NO_MODEL, 1),
-        ("rejecting", Trouble.REJECTED, 1),
-        ("flooding", Trouble.FLOOD, 1),
+        ("rate-limited", ModelErrorKind.RATE, 4),
+        ("out-of-quota", ModelErrorKind.QUOTA, 1),
+        ("wrong-key", ModelErrorKind.KEY, 1),
+        ("unknown", ModelErrorKind.NO_MODEL, 1),
+        ("rejecting", ModelErrorKind.REJECTED, 1),
+        ("flooding", ModelErrorKind.FLOOD, 1),
     ],
 )
 def test_what_goes_wrong_is_explained_in_our_own_words(
-    server: Server, say: Say, model: str, trouble: Trouble, requests: int
+    server: Server, say: Say, model: str, kind: ModelErrorKind, requests: int
 ) -> None:
     ran = say("hello", "--json", model=model)
-    assert (ran.code, ran.json["ended"], ran.json["reason"]) == (1, "failed", trouble.value)
+    assert (ran.code, ran.json["ended"], ran.json["reason"]) == (1, "failed", kind.value)
     assert len(server.requests) == requests
     assert "secret-canary" not in ran.out + ran.err
 
 
 def test_a_provider_that_breaks_off_in_the_middle_keeps_what_it_said(server: Server, say: Say) -> None:
     ran = say("hello", "--json", model="breaking")
-    assert (ran.code, ran.json["answer"], ran.json["reason"]) == (1, "Hello. ", Trouble.BROKEN.value)
+    assert (ran.code, ran.json["answer"], ran.json["reason"]) == (1, "Hello. ", ModelErrorKind.BROKEN.value)
     say("go on")
     assert any(message.get("content") == "Hello. " for message in json.loads(server.requests[-1])["messages"])
 
@@ -178,19 +178,19 @@ def test_a_provider_that_breaks_off_in_the_middle_keeps_what_it_said(server: Ser
 def test_a_provider_that_answers_garbage_is_explained(server: Server, say: Say) -> None:
     ran = say("hello", "--json", model="garbling")
     assert (ran.code, ran.json["ended"]) == (1, "failed")
-    assert ran.json["reason"] in [trouble.value for trouble in Trouble]
+    assert ran.json["reason"] in [kind.value for kind in ModelErrorKind]
 
 
 def test_a_provider_that_is_not_there_is_explained() -> None:
     model = open_model("any", "http://127.0.0.1:9/v1")
 
     async def ask() -> None:
-        async for _ in model.stream(Prompt("", "", (Asked("hi"),))):
+        async for _ in model.stream(Prompt("", "", (UserMessage("hi"),))):
             pass
 
     with pytest.raises(ModelError) as raised:
         asyncio.run(ask())
-    assert raised.value.trouble is Trouble.UNREACHABLE
+    assert raised.value.kind is ModelErrorKind.UNREACHABLE
 
 
 def test_malformed_arguments_go_back_to_the_provider_as_json(tmp_path: Path, home: Path, process: Run) -> None:

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 from tests.agent.scene import AGENT, Recorded, Scene, calling, script
 
+from tidegate.agent.messages import AssistantMessage, UserMessage
 from tidegate.agent.prompt import Prompt
 from tidegate.agent.scripted import SCRIPT, Rule, ScriptedModel, Step
-from tidegate.agent.turns import Asked, Replied
 
 
-def reply(model: ScriptedModel, *said: Asked | Replied) -> Replied:
-    async def last() -> Replied:
+def reply(model: ScriptedModel, *said: UserMessage | AssistantMessage) -> AssistantMessage:
+    async def last() -> AssistantMessage:
         pieces = [piece async for piece in model.stream(Prompt("be kind", "known", said))]
         assert "".join(piece for piece in pieces[:-1] if isinstance(piece, str)) == pieces[-1].text  # type: ignore[union-attr]
         return pieces[-1]  # type: ignore[return-value]
@@ -46,29 +46,29 @@ def test_what_it_is_to_forget_it_forgets(scene: Scene) -> None:
 
 
 def test_the_same_prompt_gets_the_same_answer() -> None:
-    said = Asked("my name is Ada")
+    said = UserMessage("my name is Ada")
     assert reply(ScriptedModel(), said) == reply(ScriptedModel(SCRIPT), said)
 
 
 def test_texts_hold_what_was_said_found_and_told() -> None:
     rules = [Rule("(a+)(b+)?", (Step("{0}-{1}-{2|none}-{3}-{said}-{context}-{result}-{content|nothing}-{unknown}"),))]
-    assert reply(ScriptedModel(rules), Asked("xaay")).text == "aa-aa-none--xaay-known--nothing-"
-    whole = reply(script("{prompt}"), Asked("one"), Replied("two"), Asked("three")).text
+    assert reply(ScriptedModel(rules), UserMessage("xaay")).text == "aa-aa-none--xaay-known--nothing-"
+    whole = reply(script("{prompt}"), UserMessage("one"), AssistantMessage("two"), UserMessage("three")).text
     assert whole == "be kind\nknown\none\ntwo\nthree"
 
 
 def test_what_is_filled_in_is_not_filled_in_again() -> None:
-    assert reply(script("{said}"), Asked("{context}")).text == "{context}"
+    assert reply(script("{said}"), UserMessage("{context}")).text == "{context}"
 
 
 def test_a_script_that_is_over_and_one_without_a_rule_say_so() -> None:
-    assert reply(script("one"), Asked("x"), Replied("one")).text == "That is all."
-    assert reply(ScriptedModel([Rule("y", (Step("no"),))]), Asked("x")).text.endswith("no rule for that.")
+    assert reply(script("one"), UserMessage("x"), AssistantMessage("one")).text == "That is all."
+    assert reply(ScriptedModel([Rule("y", (Step("no"),))]), UserMessage("x")).text.endswith("no rule for that.")
 
 
 def test_arguments_are_filled_in_all_the_way_down_and_raw_ones_are_left_alone() -> None:
     step = Step(calls=(("t", {"a": ["{said}", {"b": "{said}"}], "n": 1}), ("t", "{said}")))
-    calls = reply(script(step), Asked("x")).calls
+    calls = reply(script(step), UserMessage("x")).calls
     assert [call.arguments for call in calls] == ['{"a": ["x", {"b": "x"}], "n": 1}', "{said}"]
 
 

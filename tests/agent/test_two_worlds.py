@@ -15,8 +15,8 @@ from tests.yardstick.interference import Observer, differences, part_of
 
 from tidegate.core import context
 from tidegate.core.gate import Gate
-from tidegate.core.session import Session
 from tidegate.policy.levels import Level
+from tidegate.session import Session
 
 LENGTH = 10
 
@@ -69,10 +69,10 @@ def leaks(seeds: int = 150) -> bool:
 def test_a_prompt_block_that_is_read_too_high_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Gate.read
 
-    def read(self: Gate, seat: object, tool: str, verb: object) -> object:
+    def read(self: Gate, handle: object, tool: str, verb: object) -> object:
         if tool != "context":
-            return whole(self, seat, tool, verb)  # type: ignore[arg-type]
-        row = self._sessions.read(seat.id)  # type: ignore[attr-defined]
+            return whole(self, handle, tool, verb)  # type: ignore[arg-type]
+        row = self._sessions.read(handle.id)  # type: ignore[attr-defined]
         with self._views.view(row.agent, Level.RESTRICTED) as view:  # type: ignore[union-attr]
             return verb(view).value  # type: ignore[operator]
 

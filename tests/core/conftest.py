@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.core.transfer_scene import Open, Scene, scenes
+from tests.core.scene import Open, Scene, scenes
 from tests.yardstick.backends import BACKENDS
 
 

@@ -7,14 +7,14 @@ import re
 from typing import Any
 
 import pytest
-from tests.core.transfer_scene import AGENT, Scene
+from tests.core.scene import AGENT, Scene
 
 from tidegate import Level, Refused
 from tidegate.core import context as core_context
 from tidegate.core.context import CONTEXT_TAGS, Context
-from tidegate.core.session import Session
-from tidegate.domain.record import Origin, Record
-from tidegate.storage.base import Reading
+from tidegate.records.record import Origin, Record
+from tidegate.session import Session
+from tidegate.storage.base import CompartmentReader
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 HOSTILE = [
@@ -143,7 +143,7 @@ class Counted:
             kind = type(view.visible[0])
         real = kind.page
 
-        def page(compartment: Reading, *args: Any, **more: Any) -> list[Record]:
+        def page(compartment: CompartmentReader, *args: Any, **more: Any) -> list[Record]:
             found = real(compartment, *args, **more)  # type: ignore[arg-type]
             self.records += len(found)
             self.chars += sum(len(record.content) for record in found)

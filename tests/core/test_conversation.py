@@ -11,20 +11,20 @@ from typing import NoReturn
 
 import apsw
 import pytest
-from tests.core.transfer_scene import AGENT, NOW, Open, Scene
+from tests.core.scene import AGENT, NOW, Open, Scene
 from tests.storage.scene import bytes_of
 
 import tidegate
 from tidegate import Level, Origin, Refused
-from tidegate.core import clearing
-from tidegate.core.session import Session
-from tidegate.core.store import Store
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
+from tidegate.audit.chain import Action
+from tidegate.core import conversation_purge as clearing
 from tidegate.errors import StorageError
-from tidegate.storage import sqlite_compaction
+from tidegate.owner.audit_query import AuditFilter
+from tidegate.session import Session
 from tidegate.storage.control import SessionRow
-from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.storage.inmemory.provider import InMemoryProvider
+from tidegate.storage.sqlite import compaction as sqlite_compaction
+from tidegate.store import Store
 from tidegate.tools import AGENT_TOOLS
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
@@ -36,7 +36,9 @@ def said(session: Session) -> list[tuple[int, str, Level]]:
 
 
 def purged(scene: Scene, level: Level) -> int:
-    return len(list(scene.store.owner(AGENT).trail(Wanted(level=level, actions=frozenset({Action.PURGE})))))
+    return len(
+        list(scene.store.owner(AGENT).find_audit_lines(AuditFilter(level=level, actions=frozenset({Action.PURGE}))))
+    )
 
 
 def test_messages_are_read_in_order_and_exactly_as_they_were_written(scene: Scene) -> None:
@@ -192,7 +194,7 @@ def test_what_is_said_while_a_reset_is_under_way_goes_as_well(scene: Scene, monk
     session.conversation.append(["before"])
     clear = clearing.Clearing.clear
 
-    def cleared(self: clearing.Clearing, rows: Iterable[SessionRow]) -> set[clearing.Place]:
+    def cleared(self: clearing.Clearing, rows: Iterable[SessionRow]) -> set[clearing.MessagePlace]:
         places = clear(self, rows)
         with contextlib.suppress(Refused):  # the second time it has ended
             session.conversation.append(["meanwhile"])

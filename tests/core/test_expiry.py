@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.transfer_scene import AGENT, NOW, Open, Scene
+from tests.core.scene import AGENT, NOW, Open, Scene
 
 import tidegate
+from tidegate.audit.chain import Action
 from tidegate.core import expiry as core_expiry
-from tidegate.core import upkeep
-from tidegate.core.trail import Wanted
-from tidegate.domain import rank
-from tidegate.domain.audit import Action
-from tidegate.domain.expiry import Expiry
-from tidegate.domain.record import Kind, Record
+from tidegate.core import maintenance
 from tidegate.errors import NotFound
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
+from tidegate.records.expiry import Expiry
+from tidegate.records.record import Record, RecordKind
+from tidegate.search import ranking as rank
 from tidegate.storage.base import StorageProvider
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
@@ -45,7 +45,7 @@ def found(scene: Scene, query: str, level: Level = PUBLIC) -> list[str]:
 
 
 def expired(scene: Scene) -> int:
-    return len(list(scene.store.owner(AGENT).trail(Wanted(actions=[Action.EXPIRE]))))
+    return len(list(scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.EXPIRE]))))
 
 
 def test_a_memory_lives_to_the_moment_before_it_expires(scene: Scene) -> None:
@@ -177,7 +177,7 @@ def test_what_a_page_leaves_out_is_just_what_is_seen_as_expired(opening: Open, n
         with scene.provider.view(AGENT, level) as view, suppress(OverflowError):
             at = now + age + moved
             for tag in (None, '"a\\', "b"):
-                held = partial(view.visible[0].page, Kind.MEMORY, after="", tag=tag, limit=99, chars_max=0)
+                held = partial(view.visible[0].page, RecordKind.MEMORY, after="", tag=tag, limit=99, chars_max=0)
                 living = [each for each in held() if expiry.seen_at(each, at).live]
                 assert held(bygone=expiry.bygone(level, at)) == living
 
@@ -191,7 +191,7 @@ def test_a_write_puts_away_what_has_expired_at_its_own_level_with_an_entry(scene
     scene.save("other", "apples", RESTRICTED)
     assert expired(scene) == 0  # P2: nobody writes at another level
     scene.save("other", "apples")
-    (line,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.EXPIRE]))
+    (line,) = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.EXPIRE]))
     assert (line.level, line.key, line.entry.event.at, line.entry.event.session) == (PUBLIC, "k", scene.now, "")
     assert scene.store.owner(AGENT).history("k", PUBLIC)[0].deleted_at == expires_at
     assert all(verdict.holds for verdict in scene.store.owner(AGENT).verify())
@@ -214,20 +214,20 @@ def test_a_search_passes_over_only_so_many_expired_memories_and_says_that_it_is_
     for number in range(40):
         scene.save(f"old-{number:02}", "apples pears", PUBLIC, "scratch")
     scene.wait(8 * DAY)
-    monkeypatch.setattr(upkeep, "SWEEP_STEP", 0)
+    monkeypatch.setattr(maintenance, "SWEEP_STEP", 0)
     scene.save("new", "apples apples apples")
-    read, real = list[str](), core_expiry.Fading._lives
+    read, real = list[str](), core_expiry.ExpiringReader._lives
 
-    def lives(compartment: core_expiry.Fading, kind: Kind, key: str) -> bool:
+    def lives(compartment: core_expiry.ExpiringReader, kind: RecordKind, key: str) -> bool:
         read.append(key)
         return real(compartment, kind, key)
 
-    monkeypatch.setattr(core_expiry.Fading, "_lives", lives)
+    monkeypatch.setattr(core_expiry.ExpiringReader, "_lives", lives)
     for common in (False, True):  # as rare words, and as words that are looked for in the newest alone
         if common:
             monkeypatch.setattr(rank, "FREQUENCY_MAX", 10)
         read.clear()
-        hits = scene.store.session(AGENT).memory.find("apples")
+        hits = scene.store.session(AGENT).memory.search("apples")
         keys = {hit.key for hit in hits.hits}
         assert keys, "what was found before counts"
         assert keys <= {"early", "new"}
@@ -236,7 +236,7 @@ def test_a_search_passes_over_only_so_many_expired_memories_and_says_that_it_is_
 
 
 def test_a_write_puts_away_only_so_many_and_the_next_goes_on(opening: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "SWEEP_STEP", 2)
+    monkeypatch.setattr(maintenance, "SWEEP_STEP", 2)
     scene = opening(expiry=Expiry(levels={PUBLIC: WEEK}))
     for number in range(5):
         scene.save(f"k{number}", "text")
@@ -263,20 +263,24 @@ def test_a_process_looks_for_what_has_expired_once_in_a_while(opening: Open, mon
 def test_kinds_other_than_memories_never_expire(opening: Open) -> None:
     scene = opening(expiry=Expiry(levels={PUBLIC: WEEK}))
     scene.save("k", "text")
-    with scene.provider.archive(AGENT, PUBLIC) as archive:
-        memory = archive.read(Kind.MEMORY, "k")
+    with scene.provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
+        memory = owner_compartment.read(RecordKind.MEMORY, "k")
     assert memory is not None
     from dataclasses import replace
 
-    other = replace(memory, kind=Kind.TODO)
+    other = replace(memory, kind=RecordKind.TODO)
     assert Expiry(levels={PUBLIC: WEEK}).expires_at(other) is None
     assert Expiry(levels={PUBLIC: WEEK}).expires_at(memory) == NOW + WEEK
+    session = scene.store.session(AGENT, level=PUBLIC)
+    session.jobs.create("digest", "@yearly", "Look.")
+    scene.now += 52 * WEEK
+    assert [job.name for job in session.jobs.list()] == ["digest"]
 
 
 def test_without_rules_the_views_are_the_providers_own(opening: Open) -> None:
     scene = opening()
     scene.save("k", "text")
-    views = upkeep.Upkeep(scene.provider, Expiry(), lambda: scene.now)
+    views = maintenance.MaintainedViews(scene.provider, Expiry(), lambda: scene.now)
     with views.view(AGENT, PUBLIC) as view, views.writable_view(AGENT, PUBLIC) as writable:
         assert {type(each) for each in (*view.visible, writable.own)} == {type(_own(scene.provider))}
 
@@ -288,7 +292,7 @@ def _own(provider: StorageProvider) -> object:
 
 def test_with_rules_everything_of_a_compartment_can_still_be_asked(scene: Scene) -> None:
     scene.save("k", "apples", PUBLIC, "scratch")
-    views = upkeep.Upkeep(scene.provider, Expiry(tags={"scratch": WEEK}), lambda: scene.now)
+    views = maintenance.MaintainedViews(scene.provider, Expiry(tags={"scratch": WEEK}), lambda: scene.now)
     with views.view(AGENT, PUBLIC) as view:
         own = view.visible[0]
         assert [entry.sequence for entry in own.entries()] == [1]
@@ -321,6 +325,6 @@ def test_reading_goes_on_where_nothing_can_be_put_away(scene: Scene, monkeypatch
         raise AssertionError("a read wrote")
 
     monkeypatch.setattr(type(scene.provider), "writable_view", refuse)
-    monkeypatch.setattr(type(scene.provider), "archive", refuse)
+    monkeypatch.setattr(type(scene.provider), "owner_compartment", refuse)
     assert scene.content("k") is None
     assert listed(scene) == found(scene, "text") == []

@@ -7,14 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.core.transfer_scene import AGENT, Scene
+from tests.core.scene import AGENT, Scene
 
 from tidegate import Level, Session
-from tidegate.domain import rank, rerank
-from tidegate.domain.expiry import Expiry
-from tidegate.domain.record import Kind, Record
+from tidegate.records.expiry import Expiry
+from tidegate.records.record import Record, RecordKind
+from tidegate.search import ranking as rank
+from tidegate.search import reranking as rerank
 from tidegate.storage.base import BudgetSpentError, Candidate
-from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
+from tidegate.storage.inmemory.provider import InMemoryCompartment, InMemoryProvider
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_a_page_full_of_the_newest_is_not_complete(scene: Scene, monkeypatch: py
     monkeypatch.setattr(rank, "CANDIDATES_MAX", 4)
     for number in range(5):
         scene.save(f"k{number}", "project meeting")
-    found = scene.store.session(AGENT).memory.find("project meeting")
+    found = scene.store.session(AGENT).memory.search("project meeting")
     assert ({hit.key for hit in found.hits}, found.complete) == ({"k1", "k2", "k3", "k4"}, False)
 
 
@@ -61,7 +62,7 @@ def test_a_level_whose_budget_is_spent_leaves_the_others_searched(
     monkeypatch.setattr(InMemoryCompartment, "candidates", candidates)
     for level in Level:
         scene.save(f"at-{level}", "launch", level)
-    found = everyone(scene).memory.find("launch")
+    found = everyone(scene).memory.search("launch")
     assert found.complete is False
     assert {hit.classification for hit in found.hits} == set(Level) - {Level.INTERNAL}
 
@@ -82,7 +83,7 @@ def test_each_text_is_read_once_and_those_not_reranked_when_they_are_hits(
     read: list[str] = []
     real = InMemoryCompartment.read
 
-    def counted(self: InMemoryCompartment, kind: Kind, key: str, **rest: int) -> Record | None:
+    def counted(self: InMemoryCompartment, kind: RecordKind, key: str, **rest: int) -> Record | None:
         read.append(key)
         return real(self, kind, key, **rest)
 
@@ -98,7 +99,7 @@ def test_an_answer_that_is_full_says_that_it_is_not_complete(scene: Scene) -> No
     session = scene.store.session(AGENT)
     tags = [f"{number:02}" + "t" * 60 for number in range(64)]
     session.memory.save_many([(f"k{number:03}", "launch " * 60, tags) for number in range(40)])
-    found = session.memory.find("launch", max_results=40)
+    found = session.memory.search("launch", max_results=40)
     assert found.complete is False
     assert 10 < len(found.hits) < 40
 

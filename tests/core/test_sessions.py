@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Thread
 from typing import Any, NoReturn
 
 import pytest
-from tests.core.transfer_scene import AGENT, Scene
+from tests.core.scene import AGENT, Scene
 from tests.yardstick.backends import BACKENDS
 
 import tidegate
 from tidegate import InvalidArgument, Level, NotFound, Refused, StorageError
+from tidegate.audit.chain import Action
 from tidegate.core import memory
-from tidegate.core.audit import Chain
+from tidegate.core.audit_log import Chain
 from tidegate.core.gate import Answer
-from tidegate.core.session import Session
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
+from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.rules import CHILD_DEPTH_MAX
 from tidegate.policy.servers import Classification, Pin
-from tidegate.storage import inmemory_control
+from tidegate.session import Session
 from tidegate.storage.base import View
 from tidegate.storage.control import SessionRow
-from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.storage.inmemory import control_store as inmemory_control
+from tidegate.storage.inmemory.provider import InMemoryProvider
 
 
 @pytest.fixture
@@ -48,9 +49,9 @@ def test_a_session_is_shown_by_whose_it_is_and_where_it_stands(scene: Scene) -> 
     session.raise_taint(Level.INTERNAL)
     assert repr(session) == "<Session agent='assistant' name='main' taint=INTERNAL>"
     session.end()
-    entries = list(scene.store.owner(AGENT).trail())
+    entries = list(scene.store.owner(AGENT).find_audit_lines())
     assert repr(session) == "<Session agent='assistant' name='main' ended>"
-    assert list(scene.store.owner(AGENT).trail()) == entries
+    assert list(scene.store.owner(AGENT).find_audit_lines()) == entries
 
 
 def test_a_session_of_a_closed_store_is_shown_too(home: Path) -> None:
@@ -156,9 +157,9 @@ def test_p4_a_session_that_is_opened_again_rises_to_where_it_is_opened(scene: Sc
 
 def test_whoever_asked_is_told_of_a_raise_until_it_wants_no_more(scene: Scene) -> None:
     session, told = scene.store.session(AGENT), list[Level]()
-    scene.store.sessions.tell(session.id, told.append)
+    scene.store.sessions.on_raise(session.id, told.append)
     session.raise_taint(Level.INTERNAL)
-    scene.store.sessions.tell(session.id, None)
+    scene.store.sessions.on_raise(session.id, None)
     assert session.raise_taint(Level.CONFIDENTIAL) is Level.CONFIDENTIAL
     assert told == [Level.INTERNAL]
 
@@ -172,7 +173,7 @@ def test_p6_a_raise_that_fails_takes_no_session_with_it_that_was_opened_meanwhil
         opening.join(0.2)
         raise StorageError("the disk is full; nothing was changed")
 
-    scene.store.sessions.tell(session.id, fail)
+    scene.store.sessions.on_raise(session.id, fail)
     with pytest.raises(StorageError):
         session.raise_taint(Level.INTERNAL)
     opening.join()
@@ -182,15 +183,15 @@ def test_p6_a_raise_that_fails_takes_no_session_with_it_that_was_opened_meanwhil
 
 def meanwhile(scene: Scene, patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Let something happen once, after the next change of a session was judged and before it takes any lock."""
-    recorder = scene.store.sessions._recorder
-    real, acts = recorder.chain, iter([act])
+    audit_log = scene.store.sessions._audit_log
+    real, acts = audit_log.chain, iter([act])
 
-    def chain(agent: str, level: Level) -> Chain:
+    def chain(agent: str, level: Level) -> AbstractContextManager[Chain]:
         for each in acts:
             each()
         return real(agent, level)
 
-    patch.setattr(recorder, "chain", chain)
+    patch.setattr(audit_log, "chain", chain)
 
 
 @pytest.mark.parametrize("name", [None, "main"])
@@ -200,7 +201,10 @@ def test_p4_a_raise_that_another_overtook_is_judged_anew_and_entered_as_it_came(
     session = scene.store.session(AGENT, name)
     meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.INTERNAL))
     assert session.raise_taint(Level.CONFIDENTIAL) is Level.CONFIDENTIAL
-    raises = [line.entry.event.detail for line in scene.store.owner(AGENT).trail(Wanted(actions=[Action.RAISE]))]
+    raises = [
+        line.entry.event.detail
+        for line in scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.RAISE]))
+    ]
     assert sorted(raises) == ["INTERNAL to CONFIDENTIAL: ", "PUBLIC to INTERNAL: "]
 
 
@@ -217,7 +221,7 @@ def test_p15_an_end_that_a_raise_overtook_is_entered_where_the_session_stands_by
     session = scene.store.session(AGENT, "main")
     meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.INTERNAL))
     session.end()
-    (end,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.RESET]))
+    (end,) = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.RESET]))
     assert end.level is Level.INTERNAL
 
 
@@ -225,7 +229,7 @@ def test_p4_a_call_that_a_raise_overtook_is_judged_anew(scene: Scene, monkeypatc
     session = scene.store.session(AGENT, "main")
     meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.CONFIDENTIAL))
     with pytest.raises(Refused, match="must not be told"):
-        scene.store.sessions.dispatch(
+        scene.store.flow.dispatch(
             session.id, "tool", Classification(source=Level.PUBLIC, sink=Level.INTERNAL), Pin.TRUSTED
         )
 
@@ -276,7 +280,7 @@ def test_p9_a_reason_that_no_file_can_hold_stops_no_raise(backend: str, tmp_path
     scene = Scene(home.provider(), tmp_path)
     session = scene.store.session(AGENT, "main")
     assert session.raise_taint(Level.INTERNAL, reason="read \udcff\0") is Level.INTERNAL
-    (raised,) = scene.store.owner(AGENT).trail(Wanted(actions=[Action.RAISE]))
+    (raised,) = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.RAISE]))
     assert raised.entry.event.detail == "PUBLIC to INTERNAL: read \\udcff\0"
     scene.store.close()
     home.close()
@@ -337,7 +341,9 @@ def test_p9_what_the_owner_does_with_a_session_is_entered(scene: Scene) -> None:
     session = scene.store.session(AGENT, "main", Level.INTERNAL)
     scene.store.sessions.set_ceiling(session.id, Level.CONFIDENTIAL)
     scene.store.sessions.reset(session.id)
-    entries = [line.entry.event for line in scene.store.owner(AGENT).trail(Wanted(level=Level.INTERNAL))]
+    entries = [
+        line.entry.event for line in scene.store.owner(AGENT).find_audit_lines(AuditFilter(level=Level.INTERNAL))
+    ]
     assert [(event.action, event.detail) for event in entries] == [
         (Action.OPEN, "INTERNAL under RESTRICTED"),
         (Action.CEILING, "RESTRICTED to CONFIDENTIAL"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from tests.core.transfer_scene import AGENT, Scene
+from tests.core.scene import AGENT, Scene
 
 from tidegate import InvalidArgument, Level, LimitExceeded, Refused
-from tidegate.core.trail import Wanted
-from tidegate.domain.audit import Action
-from tidegate.domain.todo import TODOS_MAX, State, Todo
+from tidegate.audit.chain import Action
+from tidegate.owner.audit_query import AuditFilter
+from tidegate.records.todo import TODOS_MAX, Todo, TodoState
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 MILK = Todo("buy milk")
@@ -22,8 +22,8 @@ def test_a_list_is_empty_before_it_is_written(scene: Scene) -> None:
 
 def test_a_list_is_read_as_it_was_written_and_replaced_whole(scene: Scene) -> None:
     todos = scene.store.session(AGENT).todos
-    assert todos.write([MILK, {"content": "call", "state": "done"}]) == (MILK, Todo("call", State.DONE))
-    assert todos.read() == (MILK, Todo("call", State.DONE))
+    assert todos.write([MILK, {"content": "call", "state": "done"}]) == (MILK, Todo("call", TodoState.DONE))
+    assert todos.read() == (MILK, Todo("call", TodoState.DONE))
     todos.write([{"content": "only this"}])
     assert todos.read() == (Todo("only this"),)
     todos.write([])
@@ -40,7 +40,7 @@ def test_the_highest_visible_list_shadows_the_others(scene: Scene) -> None:
 
 def test_a_change_is_entered_in_the_audit_without_its_text(scene: Scene) -> None:
     scene.store.session(AGENT).todos.write([MILK])
-    (line,) = scene.store.owner(AGENT).trail(Wanted(actions={Action.SAVE}))
+    (line,) = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions={Action.SAVE}))
     assert "milk" not in str(line)
 
 

@@ -10,14 +10,14 @@ import pytest
 from tests.storage.scene import numbered, ticking
 from tests.yardstick.backends import BACKENDS, Backend, SqliteBackend
 
+from tidegate.audit.chain import Action
 from tidegate.core import witness
-from tidegate.core.audit import Chain
-from tidegate.core.store import Store
-from tidegate.domain.audit import Action
+from tidegate.core.audit_log import Chain
 from tidegate.errors import Refused, StorageError
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification, Pin
 from tidegate.storage.control import SessionRow
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 AGENT = "assistant"
@@ -39,8 +39,8 @@ class Home:
             return next(row for row in store.sessions.list(AGENT) if row.name == name)
 
     def entered(self, level: Level) -> list[str]:
-        with closing(self.open()) as store, store._provider.archive(AGENT, level) as archive:
-            return [str(entry.event.action) for entry in archive.entries()]
+        with closing(self.open()) as store, store._provider.owner_compartment(AGENT, level) as owner_compartment:
+            return [str(entry.event.action) for entry in owner_compartment.entries()]
 
     def resumed(self, name: str = "main") -> Level:
         with self.open() as store:
@@ -90,7 +90,7 @@ def test_p4_a_call_of_a_servers_tool_counts_as_a_raise(home: Home, older: object
     source = Classification(source=Level.RESTRICTED, sink=Level.RESTRICTED)
     with home.open() as store:
         session = store.session(AGENT, "main")
-        store.sessions.dispatch(session.id, "s.t", source, Pin.TRUSTED)
+        store.flow.dispatch(session.id, "s.t", source, Pin.TRUSTED)
     home.backend.put_back(older)
     assert home.resumed() is Level.RESTRICTED
 
@@ -216,12 +216,12 @@ def test_p9_what_is_lost_is_not_ended_where_that_cannot_be_entered_and_it_can_be
     with home.open() as store:
         owner = store.owner(AGENT)
         with monkeypatch.context() as patch:
-            patch.setattr(Chain, "enter", fails)
+            patch.setattr(Chain, "append", fails)
             with pytest.raises(StorageError):
                 owner.end_lost()
         (row,) = owner.lost()
         assert owner.end_lost()
-        assert witness.end_lost(store._provider, store._recorder, row)  # as if another had looked at the same moment
+        assert witness.end_lost(store._provider, store._audit_log, row)  # as if another had looked at the same moment
         assert owner.lost() == []
     assert home.entered(Level.PUBLIC)[-1] == "reset"
     assert home.entered(Level.PUBLIC).count("reset") == 1
@@ -271,7 +271,7 @@ def test_p4_whoever_marks_by_the_taint_is_told_of_it(home: Home, older: object) 
     home.backend.put_back(older)
     told: list[Level] = []
     with home.open() as store:
-        store.sessions.tell(store.sessions.named(AGENT, "main").id, told.append)
+        store.sessions.on_raise(store.sessions.named(AGENT, "main").id, told.append)
         store.resume(AGENT, "main")
     assert told == [Level.INTERNAL]
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 import tidegate
-from tidegate.config_servers import Server
-from tidegate.core.store import Store
+from tidegate.config.servers import Server
+from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.pins import Definition, Pins
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
+from tidegate.session import Session
+from tidegate.store import Store
+
+T = TypeVar("T")
 
 HOSTILE = Path(__file__).parent / "hostile_server.py"
 AT = datetime(2030, 1, 1, tzinfo=UTC)
@@ -33,7 +39,7 @@ def hostile(how: str, source: Level = Level.PUBLIC, sink: Level = Level.PUBLIC, 
     return Server(
         "hostile",
         command=(sys.executable, "-IS", str(HOSTILE), how),
-        environment=environment,
+        env=environment,
         classification=Classification(source, sink),
         timeout_seconds=20,
     )
@@ -51,3 +57,22 @@ def pins(home: Path) -> Pins:
     found = Pins(home)
     found.trust("hostile", [ECHO], AT)
     return found
+
+
+@pytest.fixture
+def session(store: Store) -> Session:
+    return store.session("ada", "main")
+
+
+@pytest.fixture
+def running(store: Store, session: Session, pins: Pins) -> Callable[..., object]:
+    """Runs an act on the gateway of one session with one server, and closes it."""
+
+    def run(server: Server, act: Callable[[Gateway], Awaitable[T]]) -> T:
+        async def inside() -> T:
+            async with Gateway(store, session, {server.name: server}, pins, ids=lambda: "NONCE") as gateway:
+                return await act(gateway)
+
+        return asyncio.run(inside())
+
+    return run

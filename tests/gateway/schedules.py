@@ -13,18 +13,18 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any, TypeVar
 
-from tidegate.config_servers import Server
-from tidegate.core.session import Session
-from tidegate.core.store import Store
+from tidegate.config.servers import Server
 from tidegate.errors import Refused
+from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.guard import Check
-from tidegate.gateway.limits import CutOffError
 from tidegate.gateway.pins import Definition, Definitions
-from tidegate.gateway.results import Reply
+from tidegate.gateway.replies import Reply
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
+from tidegate.session import Session
 from tidegate.storage.control import SessionRow
-from tidegate.storage.inmemory import InMemoryProvider
+from tidegate.storage.inmemory.provider import InMemoryProvider
+from tidegate.store import Store
 
 T = TypeVar("T")
 AT = datetime(2030, 1, 1, tzinfo=UTC)
@@ -63,8 +63,8 @@ class FakePins:
     def __init__(self, definitions: Mapping[str, Definitions]) -> None:
         self._definitions = definitions
 
-    def of(self, server: str) -> Definitions:
-        return self._definitions.get(server, {})
+    def read(self) -> Mapping[str, Definitions]:
+        return self._definitions
 
 
 @dataclass(slots=True)

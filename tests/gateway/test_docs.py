@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tidegate import config_servers
-from tidegate.gateway import limits, results
-from tidegate.home import load
+from tidegate.config import servers as config_servers
+from tidegate.config.reader import read_settings
+from tidegate.gateway import guard, process, replies
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
 
@@ -25,14 +25,14 @@ def block(language: str) -> str:
 
 def test_the_configuration_of_the_page_works(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(block("toml"), encoding="utf-8")
-    servers = load(tmp_path, {}).servers
+    servers = read_settings(tmp_path, {}).servers
     assert servers["files"].classify("anything") == Classification(Level.CONFIDENTIAL, Level.CONFIDENTIAL)
     assert servers["web"].classify("search") == Classification(Level.PUBLIC, Level.PUBLIC)
     assert servers["web"].classify("anything") is None
 
 
 def test_every_key_of_a_server_is_explained() -> None:
-    assert sorted(re.findall(r"^\| `(\w+)` \|", DOCS, re.MULTILINE)) == sorted(config_servers._KEYS)
+    assert sorted(re.findall(r"^\| `(\w+)` \|", DOCS, re.MULTILINE)) == sorted(config_servers.KEYS)
 
 
 def test_the_python_of_the_page_runs(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_the_python_of_the_page_runs(tmp_path: Path) -> None:
 
 def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     mebibyte = 1024 * 1024
-    assert f"may send {limits.LINE_BYTES_MAX // mebibyte} MiB in one message" in WORDS
-    assert f"and {limits.CALL_BYTES_MAX // mebibyte} MiB during one call" in WORDS
-    assert f"the first {results.RESULT_CHARS_MAX:,} characters" in WORDS
+    assert f"may send {process.LINE_BYTES_MAX // mebibyte} MiB in one message" in WORDS
+    assert f"and {guard.CALL_BYTES_MAX // mebibyte} MiB during one call" in WORDS
+    assert f"the first {replies.RESULT_CHARS_MAX:,} characters" in WORDS
     assert f"for each call; {config_servers.TIMEOUT_SECONDS} unless" in WORDS

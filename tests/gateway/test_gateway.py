@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 import pytest
 from tests.gateway.conftest import AT, ECHO
 
-from tidegate.config_servers import Server
-from tidegate.core.session import Session
-from tidegate.core.store import Store
-from tidegate.domain.audit import Action
+from tidegate.audit.chain import Action
+from tidegate.config.servers import Server
 from tidegate.errors import Refused, StorageError
+from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.guard import Check
-from tidegate.gateway.limits import CutOffError
 from tidegate.gateway.pins import Definitions, Pins
-from tidegate.gateway.results import Reply
+from tidegate.gateway.replies import Reply
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
+from tidegate.session import Session
+from tidegate.store import Store
 
 T = TypeVar("T")
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
@@ -91,11 +91,6 @@ def pins(pins: Pins) -> Pins:
 
 
 @pytest.fixture
-def session(store: Store) -> Session:
-    return store.session("ada", "main")
-
-
-@pytest.fixture
 def fake() -> Fake:
     return Fake()
 
@@ -158,7 +153,7 @@ def test_p4_a_tool_whose_source_is_above_its_sink_is_called_once_and_then_no_mor
 
 def test_p14_only_what_is_trusted_and_classified_is_offered_at_every_taint(gateway: Gateway, session: Session) -> None:
     at_public = gateway.tools()
-    assert [offer.name for offer in at_public] == ["leaky__echo", "plans__echo", "web__echo"]
+    assert [entry.name for entry in at_public] == ["leaky__echo", "plans__echo", "web__echo"]
     session.raise_taint(RESTRICTED)
     assert gateway.tools() == at_public
 
@@ -388,7 +383,7 @@ def test_p17_a_failure_of_the_store_is_no_yes(
     def fail(*_: object) -> None:
         raise StorageError("the store cannot answer")
 
-    monkeypatch.setattr(store.sessions, "dispatch", fail)
+    monkeypatch.setattr(store.flow, "dispatch", fail)
     with pytest.raises(StorageError):
         call(gateway, "web__echo")
     assert fake.acts == []
@@ -397,7 +392,7 @@ def test_p17_a_failure_of_the_store_is_no_yes(
 def test_p17_a_tool_that_nobody_knows_is_refused_even_by_a_policy_that_says_yes(
     gateway: Gateway, fake: Fake, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store.sessions, "dispatch", lambda *_: PUBLIC)
+    monkeypatch.setattr(store.flow, "dispatch", lambda *_: PUBLIC)
     with pytest.raises(Refused, match=r"^unknown tool$"):
         call(gateway, "nobody__knows")
     assert fake.acts == []

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,38 +18,18 @@ from tests.conftest import Run
 from tests.gateway.conftest import hostile
 from tests.gateway.hostile_marks import CANARY
 
-from tidegate.config_servers import Server
-from tidegate.core.session import Session
-from tidegate.core.store import Store
+from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
 from tidegate.gateway import connections
 from tidegate.gateway.gateway import Gateway
-from tidegate.gateway.limits import CALL_BYTES_MAX, CALL_MESSAGES_MAX, LINE_BYTES_MAX
-from tidegate.gateway.pins import Pins
-from tidegate.gateway.results import Result
+from tidegate.gateway.guard import CALL_BYTES_MAX, CALL_MESSAGES_MAX
+from tidegate.gateway.process import LINE_BYTES_MAX
+from tidegate.gateway.replies import Result
 from tidegate.policy.levels import Level
+from tidegate.session import Session
 
 T = TypeVar("T")
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
-
-
-@pytest.fixture
-def session(store: Store) -> Session:
-    return store.session("ada", "main")
-
-
-@pytest.fixture
-def running(store: Store, session: Session, pins: Pins) -> Callable[..., object]:
-    """Runs an act on the gateway of one session with one server, and closes it."""
-
-    def run(server: Server, act: Callable[[Gateway], Awaitable[T]]) -> T:
-        async def inside() -> T:
-            async with Gateway(store, session, {server.name: server}, pins, ids=lambda: "NONCE") as gateway:
-                return await act(gateway)
-
-        return asyncio.run(inside())
-
-    return run
 
 
 @pytest.fixture
@@ -238,7 +218,7 @@ def test_p14_tools_that_change_between_two_calls_are_blocked(
         with pytest.raises(Refused, match="hostile__echo: the server's tools have changed: the owner looks") as caught:
             await gateway.call("hostile__echo", {"text": CANARY})
         assert caught.value.details == {"rule": "P14"}
-        assert [offer.definition.description for offer in gateway.tools()] == ["Says the same again."]
+        assert [entry.definition.description for entry in gateway.tools()] == ["Says the same again."]
 
     running(hostile(how, RECORD=str(record)), act)
     assert "one" in record.read_text()
@@ -270,7 +250,7 @@ def test_a_client_that_believes_a_ttl_would_call_the_changed_tool(
 
 def test_p14_a_tool_that_the_owner_has_not_seen_is_unknown_and_the_others_work(running: Callable[..., None]) -> None:
     async def act(gateway: Gateway) -> None:
-        assert [offer.name for offer in gateway.tools()] == ["hostile__echo"]
+        assert [entry.name for entry in gateway.tools()] == ["hostile__echo"]
         assert data(await gateway.call("hostile__echo", {"text": "one"})) == "one"
         with pytest.raises(Refused, match=r"^unknown tool$"):
             await gateway.call("hostile__steal", {})

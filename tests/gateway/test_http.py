@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,15 +17,14 @@ from tests.gateway.conftest import ECHO
 from tests.gateway.hostile_marks import CANARY
 
 import tidegate
-from tidegate.config_servers import Server
-from tidegate.core.session import Session
-from tidegate.core.store import Store
+from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway.gateway import Gateway
-from tidegate.gateway.pins import Pins
-from tidegate.gateway.results import Result
+from tidegate.gateway.replies import Result
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
+from tidegate.session import Session
+from tidegate.store import Store
 
 T = TypeVar("T")
 TOOL = {
@@ -174,27 +172,10 @@ def server(peer: Peer) -> Server:
 
 
 @pytest.fixture
-def session(store: Store) -> Session:
-    return store.session("ada", "main")
-
-
-@pytest.fixture
 def elsewhere(home: Path) -> Iterator[Store]:
     """The same home, as another process has it open."""
     with tidegate.open(home) as opened:
         yield opened
-
-
-@pytest.fixture
-def running(store: Store, session: Session, pins: Pins) -> Callable[..., Any]:
-    def run(server: Server, act: Callable[[Gateway], Awaitable[T]]) -> T:
-        async def inside() -> T:
-            async with Gateway(store, session, {server.name: server}, pins, ids=lambda: "NONCE") as gateway:
-                return await act(gateway)
-
-        return asyncio.run(inside())
-
-    return run
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from tests.gateway.schedules import FakeConnection, ShuffledLoop, World, hop, step
 from tests.yardstick.effort import portions
 
+from tidegate.core.flow import FlowChecks
 from tidegate.core.sessions import Sessions
 from tidegate.errors import Refused
 from tidegate.gateway.gateway import Gateway
@@ -36,14 +37,14 @@ async def converse(world: World, gateway: Gateway) -> None:
     """A model that calls tools one after the other, each with all that it has seen."""
     for _ in range(world.random.randint(1, 3)):
         await step()
-        offer = world.random.choice(gateway.tools())
+        entry = world.random.choice(gateway.tools())
         try:
-            result = await gateway.call(offer.name, {"carries": world.seen.name})
+            result = await gateway.call(entry.name, {"carries": world.seen.name})
         except Refused:
             world.count("refused")
             continue
-        if not result.failed and offer.classification is not None:
-            world.released(offer.classification.source)
+        if not result.failed and entry.classification is not None:
+            world.released(entry.classification.source)
 
 
 async def interfere(world: World) -> None:
@@ -126,19 +127,19 @@ def finds(loop: ShuffledLoop, fault: str) -> bool:
 def test_the_schedules_find_a_result_without_a_look_at_the_session(
     loop: ShuffledLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Sessions, "check_result", lambda *_: None)
+    monkeypatch.setattr(FlowChecks, "check_result", lambda *_: None)
     assert finds(loop, "a result was released after the session ended")
 
 
 def test_the_schedules_find_bytes_that_are_not_checked(loop: ShuffledLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sessions, "check_send", lambda *_: None)
+    monkeypatch.setattr(FlowChecks, "check_send", lambda *_: None)
     assert finds(loop, "something was sent after the session ended")
     assert finds(loop, "a later byte was sent to a sink below the taint")
 
 
 def test_the_schedules_find_a_call_that_does_not_raise(loop: ShuffledLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sessions, "_raise", lambda *_: None)
-    monkeypatch.setattr(Sessions, "check_result", lambda *_: None)
+    monkeypatch.setattr(Sessions, "_commit", lambda *_: None)
+    monkeypatch.setattr(FlowChecks, "check_result", lambda *_: None)
     assert finds(loop, "a result was released to a session below its source")
     assert finds(loop, "something was sent to a sink below it")
 
@@ -152,7 +153,7 @@ def test_the_schedules_find_a_call_that_is_decided_before_its_turn(
     def without_sink(event: object) -> object:
         if isinstance(event, ServerCall) and event.classification is not None:
             source = event.classification.source
-            return rules.decide(rules.TaintRaise(event.standing, source))
+            return rules.decide(rules.TaintRaise(event.state, source))
         return rules.decide(event)  # type: ignore[arg-type]
 
     monkeypatch.setattr(sessions, "decide", without_sink)

@@ -19,13 +19,13 @@ import pytest
 from tests.conftest import Run
 
 import tidegate
-from tidegate.core.session import Session
-from tidegate.core.store import Store
+from tidegate.config.reader import read_settings
 from tidegate.errors import Refused
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.pins import Pins
-from tidegate.home import load
 from tidegate.policy.levels import Level
+from tidegate.session import Session
+from tidegate.store import Store
 
 T = TypeVar("T")
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
@@ -86,7 +86,7 @@ def owner(modules: Path, home: Path, tmp_path: Path, cli: Run) -> Path:
 
 def talk(home: Path, session: Session, store: Store, act: Callable[[Gateway], Awaitable[T]]) -> T:
     async def inside() -> T:
-        async with Gateway(store, session, load(home, {}).servers, Pins(home)) as gateway:
+        async with Gateway(store, session, read_settings(home, {}).servers, Pins(home)) as gateway:
             return await act(gateway)
 
     return asyncio.run(inside())

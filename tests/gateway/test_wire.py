@@ -12,12 +12,13 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from tidegate.config_servers import Server
+from tidegate.config.servers import Server
 from tidegate.errors import Refused
+from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.guard import Guard
-from tidegate.gateway.limits import CutOffError
 from tidegate.gateway.process import Process
 from tidegate.gateway.wire import Incoming, Outgoing
+from tidegate.policy.decisions import PolicyRule
 
 
 def request(number: int, method: str = "tools/call") -> types.JSONRPCRequest:
@@ -62,7 +63,7 @@ class Owner:
 
     def __call__(self, settled: bool) -> None:
         if not (self.settled if settled else self.later):
-            raise Refused("no", rule="P14")
+            raise Refused("no", rule=PolicyRule.P14)
 
 
 def run(act: Coroutine[Any, Any, None]) -> None:

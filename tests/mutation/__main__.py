@@ -25,8 +25,8 @@ TESTS = {
     "policy/levels.py": ["tests/policy"],
     "policy/rules.py": ["tests/policy"],
     "policy/servers.py": ["tests/policy"],
-    "policy/hooks.py": ["tests/policy", "tests/test_model.py", "tests/test_stateful.py"],
-    "policy/taint.py": ["tests/policy", "tests/test_model.py"],
+    "policy/events.py": ["tests/policy", "tests/test_model.py", "tests/test_stateful.py"],
+    "policy/session_state.py": ["tests/policy", "tests/test_model.py"],
     "core/gate.py": [
         "tests/core/test_gate.py",
         "tests/test_model.py",
@@ -34,15 +34,23 @@ TESTS = {
         "tests/attacks",
         "tests/test_leaks.py",
     ],
+    "core/flow.py": [
+        "tests/gateway/test_gateway.py",
+        "tests/core/test_conversation.py",
+        "tests/jobs/test_session_jobs.py",
+        "tests/core/test_sessions.py",
+    ],
+    "core/judgement.py": ["tests/core/test_sessions.py", "tests/core/test_gate.py", "tests/core/test_conversation.py"],
+    "core/session_change.py": ["tests/core/test_sessions.py", "tests/gateway/test_gateway.py"],
     "core/sessions.py": [
         "tests/core/test_sessions.py",
         "tests/test_model.py",
         "tests/attacks",
         "tests/core/test_conversation.py",
-        "tests/core/test_erase.py",
+        "tests/owner/test_erase.py",
         "tests/gateway/test_gateway.py",
-        "tests/wakeups/test_jobs.py",
-        "tests/surfaces/test_cli_session.py",
+        "tests/jobs/test_session_jobs.py",
+        "tests/cli/test_session.py",
     ],
 }
 HANGS_AFTER = 3

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tidegate.policy.hooks import LEVEL_ARGUMENTS, split_level_arguments
+from tidegate.policy.events import LEVEL_ARGUMENTS, split_level_arguments
 from tidegate.policy.levels import Level, read_label
 
 PAIRS = list(itertools.product(Level, repeat=2))

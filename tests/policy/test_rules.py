@@ -25,11 +25,11 @@ from tests.yardstick.oracle import (
 )
 
 from tidegate.policy import rules
-from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import (
+from tidegate.policy.decisions import Allow, Decision, Deny
+from tidegate.policy.events import (
     CeilingChange,
-    Event,
     OwnerAct,
+    PolicyEvent,
     PostToolResponse,
     PreOutput,
     PreToolCall,
@@ -39,11 +39,11 @@ from tidegate.policy.hooks import (
     TaintRaise,
 )
 from tidegate.policy.levels import Level
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import SessionState
 
-LIVING = [Standing(taint, ceiling) for taint in Level for ceiling in Level]
-ENDED = [Standing(taint, ceiling, ended=True) for taint in Level for ceiling in Level]
-STANDINGS: list[Standing | None] = [None, *LIVING, *ENDED]
+LIVING = [SessionState(taint, ceiling) for taint in Level for ceiling in Level]
+ENDED = [SessionState(taint, ceiling, ended=True) for taint in Level for ceiling in Level]
+STANDINGS: list[SessionState | None] = [None, *LIVING, *ENDED]
 TOOLS = ("memory_get", "memory_save")
 LABELS: list[tuple[str, Level | None]] = [(agent, label) for agent in ("ada", "adam") for label in (None, *Level)]
 
@@ -55,30 +55,30 @@ def agrees(decision: Decision, verdict: Verdict) -> bool:
     return isinstance(decision, Deny) and decision.rule in verdict.rules
 
 
-def cases() -> Iterator[tuple[Event, Verdict]]:
+def cases() -> Iterator[tuple[PolicyEvent, Verdict]]:
     """Every event there is, with the oracle's verdict."""
-    for standing in STANDINGS:
-        yield SessionUse(standing), use_session(standing)
-        yield PreOutput(standing, None), output(standing, None)
+    for state in STANDINGS:
+        yield SessionUse(state), use_session(state)
+        yield PreOutput(state, None), output(state, None)
         for tool in (*TOOLS, "memory_purge", ""):
-            yield PreToolCall(standing, tool, TOOLS), before_tool(standing, tool in TOOLS)
+            yield PreToolCall(state, tool, TOOLS), before_tool(state, tool in TOOLS)
         for level in Level:
-            yield TaintRaise(standing, level), raise_taint(standing, level)
-            yield OwnerAct(standing, level), owner_act(standing, level)
-            yield PreOutput(standing, level), output(standing, level)
+            yield TaintRaise(state, level), raise_taint(state, level)
+            yield OwnerAct(state, level), owner_act(state, level)
+            yield PreOutput(state, level), output(state, level)
         for ceiling, highest in itertools.product(Level, Level):
-            yield CeilingChange(standing, ceiling, highest), change_ceiling(standing, ceiling, highest)
+            yield CeilingChange(state, ceiling, highest), change_ceiling(state, ceiling, highest)
         for ceiling, generation in itertools.product(Level, range(GENERATIONS_MAX + 3)):
-            yield Scheduling(standing, ceiling, generation), schedule(standing, ceiling, generation)
+            yield Scheduling(state, ceiling, generation), schedule(state, ceiling, generation)
         for level, ceiling, depth in itertools.product(Level, Level, range(DEPTH_MAX + 3)):
-            yield SessionOpen(level, ceiling, standing, depth), open_session(level, ceiling, standing, depth)
+            yield SessionOpen(level, ceiling, state, depth), open_session(level, ceiling, state, depth)
 
 
-def results() -> Iterator[tuple[Event, Verdict]]:
+def results() -> Iterator[tuple[PolicyEvent, Verdict]]:
     """Every answer of up to two records, for every standing."""
     origins = [list(chosen) for size in range(3) for chosen in itertools.product(LABELS, repeat=size)]
-    for standing, labels in itertools.product(STANDINGS, origins):
-        yield PostToolResponse(standing, "ada", labels), after_tool(standing, "ada", labels)
+    for state, labels in itertools.product(STANDINGS, origins):
+        yield PostToolResponse(state, "ada", labels), after_tool(state, "ada", labels)
 
 
 def test_every_decision_is_the_oracles() -> None:
@@ -108,24 +108,24 @@ def test_a_denial_names_no_level_and_no_agent() -> None:
 
 
 def test_a_denial_of_a_result_is_one_text_whatever_was_wrong() -> None:
-    before = Standing(Level.PUBLIC, Level.RESTRICTED)
+    before = SessionState(Level.PUBLIC, Level.RESTRICTED)
     hidden = [label for label in LABELS if label != ("ada", Level.PUBLIC)]
     denials = {rules.decide(PostToolResponse(before, "ada", [label])) for label in hidden}
     assert len(denials) == 1
     assert isinstance(denials.pop(), Deny)
 
 
-@pytest.mark.parametrize("event", [None, object(), "PRE_TOOL_CALL", 0, Standing(Level.PUBLIC, Level.RESTRICTED)])
+@pytest.mark.parametrize("event", [None, object(), "PRE_TOOL_CALL", 0, SessionState(Level.PUBLIC, Level.RESTRICTED)])
 def test_an_unknown_event_is_denied(event: object) -> None:
-    decision = rules.decide(cast(Event, event))
+    decision = rules.decide(cast(PolicyEvent, event))
     assert isinstance(decision, Deny)
     assert decision.rule == "P17"
 
 
 def test_an_allowed_raise_never_lowers_the_taint() -> None:
-    for standing, source in itertools.product(LIVING, Level):
-        decision = rules.decide(TaintRaise(standing, source))
+    for state, source in itertools.product(LIVING, Level):
+        decision = rules.decide(TaintRaise(state, source))
         if isinstance(decision, Allow):
-            assert standing.taint.can_flow_to(decision.level)
+            assert state.taint.can_flow_to(decision.level)
             assert source.can_flow_to(decision.level)
-            assert decision.level.can_flow_to(standing.ceiling)
+            assert decision.level.can_flow_to(state.ceiling)

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from tests.yardstick.oracle import DOWN, UP, No, Verdict, Yes
 
-from tidegate.policy.decision import Allow, Decision, Deny
+from tidegate.policy.decisions import Allow, Decision, Deny
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.servers import (
@@ -21,70 +21,70 @@ from tidegate.policy.servers import (
     ServerSend,
     launders,
 )
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import SessionState
 
-STANDINGS: list[Standing | None] = [
+STANDINGS: list[SessionState | None] = [
     None,
-    *(Standing(*each) for each in itertools.product(Level, Level, (False, True))),
+    *(SessionState(*each) for each in itertools.product(Level, Level, (False, True))),
 ]
 CLASSIFIED = [Classification(source, sink) for source, sink in itertools.product(Level, Level)]
 CLASSIFICATIONS: list[Classification | None] = [None, *CLASSIFIED]
 GRANTS: list[Level | None] = [None, *Level]
 
 
-def not_living(standing: Standing | None) -> set[str]:
-    if standing is None:
+def not_living(state: SessionState | None) -> set[str]:
+    if state is None:
         return {"P13"}
-    return {"P7"} if standing.ended else set()
+    return {"P7"} if state.ended else set()
 
 
-def call(standing: Standing | None, tool: Classification | None, pin: Pin) -> Verdict:
+def call(state: SessionState | None, tool: Classification | None, pin: Pin) -> Verdict:
     """P14: looked at and classified; taint ⊑ sink. P4: taint ⊔ source ⊑ ceiling, which is the taint from now on."""
-    broken = not_living(standing)
+    broken = not_living(state)
     if pin is not Pin.TRUSTED:
         broken |= {"P17"} if pin is Pin.UNKNOWN else {"P14"}
     if tool is None:
         broken |= {"P14"}
-    if standing is None or tool is None:
+    if state is None or tool is None:
         return No(frozenset(broken))
-    joined = DOWN[standing.taint] | DOWN[tool.source]
-    if not DOWN[standing.taint] <= DOWN[tool.sink]:
+    joined = DOWN[state.taint] | DOWN[tool.source]
+    if not DOWN[state.taint] <= DOWN[tool.sink]:
         broken |= {"P14"}
-    if not joined <= DOWN[standing.ceiling]:
+    if not joined <= DOWN[state.ceiling]:
         broken |= {"P4"}
     return No(frozenset(broken)) if broken else Yes(UP[joined])
 
 
-def send(standing: Standing | None, tool: Classification | None, granted: Level | None) -> Verdict:
+def send(state: SessionState | None, tool: Classification | None, granted: Level | None) -> Verdict:
     """P4: nothing above the sink goes out, except what was settled at a taint that nobody has raised since."""
-    broken = not_living(standing)
+    broken = not_living(state)
     if tool is None:
         broken |= {"P14"}
-    if standing is None or tool is None:
+    if state is None or tool is None:
         return No(frozenset(broken))
     room = DOWN[tool.sink] | (DOWN[granted] if granted is not None else frozenset())
-    if not DOWN[standing.taint] <= room:
+    if not DOWN[state.taint] <= room:
         broken |= {"P14"}
-    return No(frozenset(broken)) if broken else Yes(standing.taint)
+    return No(frozenset(broken)) if broken else Yes(state.taint)
 
 
-def result(standing: Standing | None, tool: Classification | None) -> Verdict:
+def result(state: SessionState | None, tool: Classification | None) -> Verdict:
     """P4: only to a living session, and to one that stands at the source or over it."""
-    broken = not_living(standing)
+    broken = not_living(state)
     if tool is None:
         broken |= {"P14"}
-    elif standing is not None and not DOWN[tool.source] <= DOWN[standing.taint]:
+    elif state is not None and not DOWN[tool.source] <= DOWN[state.taint]:
         broken |= {"P4"}
-    return No(frozenset(broken)) if broken or standing is None else Yes(standing.taint)
+    return No(frozenset(broken)) if broken or state is None else Yes(state.taint)
 
 
 def cases() -> Iterator[tuple[ServerEvent, Verdict]]:
-    for standing, tool in itertools.product(STANDINGS, CLASSIFICATIONS):
+    for state, tool in itertools.product(STANDINGS, CLASSIFICATIONS):
         for pin in Pin:
-            yield ServerCall(standing, tool, pin), call(standing, tool, pin)
+            yield ServerCall(state, tool, pin), call(state, tool, pin)
         for granted in GRANTS:
-            yield ServerSend(standing, tool, granted), send(standing, tool, granted)
-        yield ServerResult(standing, tool), result(standing, tool)
+            yield ServerSend(state, tool, granted), send(state, tool, granted)
+        yield ServerResult(state, tool), result(state, tool)
 
 
 def agrees(decision: Decision, verdict: Verdict) -> bool:
@@ -114,19 +114,22 @@ def test_a_denial_names_no_level() -> None:
     [
         (
             ServerCall(
-                Standing(Level.INTERNAL, Level.RESTRICTED), Classification(Level.PUBLIC, Level.PUBLIC), Pin.TRUSTED
+                SessionState(Level.INTERNAL, Level.RESTRICTED), Classification(Level.PUBLIC, Level.PUBLIC), Pin.TRUSTED
             ),
             "the owner can start a fresh session",
         ),
         (
             ServerCall(
-                Standing(Level.PUBLIC, Level.PUBLIC), Classification(Level.INTERNAL, Level.INTERNAL), Pin.TRUSTED
+                SessionState(Level.PUBLIC, Level.PUBLIC), Classification(Level.INTERNAL, Level.INTERNAL), Pin.TRUSTED
             ),
             "the owner can lift the ceiling or start a fresh session",
         ),
-        (ServerCall(Standing(Level.PUBLIC, Level.RESTRICTED), None, Pin.TRUSTED), "the owner gives it a source and"),
-        (ServerCall(Standing(Level.PUBLIC, Level.RESTRICTED), None, Pin.NEW), "tidegate tools trust"),
-        (ServerCall(Standing(Level.PUBLIC, Level.RESTRICTED), None, Pin.CHANGED), "tidegate tools trust"),
+        (
+            ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.TRUSTED),
+            "the owner gives it a source and",
+        ),
+        (ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.NEW), "tidegate tools trust"),
+        (ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.CHANGED), "tidegate tools trust"),
     ],
 )
 def test_a_refusal_says_what_the_owner_can_do(event: ServerEvent, words: str) -> None:
@@ -136,8 +139,8 @@ def test_a_refusal_says_what_the_owner_can_do(event: ServerEvent, words: str) ->
 
 
 def test_a_pin_that_is_no_pin_is_denied() -> None:
-    standing = Standing(Level.PUBLIC, Level.RESTRICTED)
-    decision = decide(ServerCall(standing, Classification(Level.PUBLIC, Level.PUBLIC), cast(Pin, "TRUSTED")))
+    state = SessionState(Level.PUBLIC, Level.RESTRICTED)
+    decision = decide(ServerCall(state, Classification(Level.PUBLIC, Level.PUBLIC), cast(Pin, "TRUSTED")))
     assert isinstance(decision, Deny)
     assert decision.rule == "P17"
 
@@ -145,8 +148,8 @@ def test_a_pin_that_is_no_pin_is_denied() -> None:
 def test_an_allowed_call_never_lowers_the_taint_and_reaches_the_source() -> None:
     for event, _ in cases():
         decision = decide(event)
-        if isinstance(event, ServerCall) and isinstance(decision, Allow) and event.standing and event.classification:
-            assert event.standing.taint.can_flow_to(decision.level)
+        if isinstance(event, ServerCall) and isinstance(decision, Allow) and event.state and event.classification:
+            assert event.state.taint.can_flow_to(decision.level)
             assert event.classification.source.can_flow_to(decision.level)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
+from tidegate.session import Session
 from tidegate.storage.base import StorageProvider
-from tidegate.storage.inmemory import InMemoryProvider
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.inmemory.provider import InMemoryProvider
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

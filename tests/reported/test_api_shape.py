@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft7Validator, Draft202012Validator
 from tests.conftest import Run
 
-from tidegate.core.session import Session
 from tidegate.errors import InvalidArgument, NotFound
+from tidegate.session import Session
 from tidegate.tools import TOOLS
 
 KEYS = ["a:b", "a/b", "a?b", "a#b", "a%2Fb", "a b", "a+b", "é", "..", ".", "a//b", "a;b", "*", "%", "../x", "con"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from tidegate.config.reader import read_settings
 from tidegate.errors import InvalidArgument
-from tidegate.home import load
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -18,14 +18,14 @@ SOURCE = Path(__file__).parents[2] / "src"
 )
 def test_i15_a_byte_order_mark_and_either_line_end_are_accepted(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "config.toml").write_bytes(data)
-    assert load(tmp_path, {}).audit_reads
+    assert read_settings(tmp_path, {}).audit.reads
 
 
 def test_i15_a_mistake_names_file_and_line_and_the_file_is_left_alone(tmp_path: Path) -> None:
     data = b"[limits]\ntags_max = 64,\n"
     (tmp_path / "config.toml").write_bytes(data)
     with pytest.raises(InvalidArgument, match=r"config\.toml.*line 2"):
-        load(tmp_path, {})
+        read_settings(tmp_path, {})
     assert (tmp_path / "config.toml").read_bytes() == data
 
 

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
 from tidegate.policy.levels import Level
+from tidegate.session import Session
+from tidegate.store import Store
 
 FRAGMENTS = [
     "'; DROP TABLE memories;--",

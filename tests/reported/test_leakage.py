@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
 from tidegate.errors import InvalidArgument, TidegateError
 from tidegate.policy.levels import Level
+from tidegate.session import Session
+from tidegate.store import Store
 
 
 def answer(session: Session, tool: str, **arguments: Any) -> object:

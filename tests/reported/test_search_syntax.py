@@ -7,8 +7,8 @@ import string
 
 import pytest
 
-from tidegate.core.session import Session
 from tidegate.errors import InvalidArgument
+from tidegate.session import Session
 
 ENGINE_WORDS = ("fts5", "sqlite", "no such column", "syntax error", "select ", "traceback")
 HOSTILE = "\"'()*:^+-/\\.,;{}<>|&%_\t\n🚀👍"

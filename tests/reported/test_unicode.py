@@ -6,8 +6,8 @@ import unicodedata
 
 import pytest
 
-from tidegate.core.session import Session
 from tidegate.errors import InvalidArgument
+from tidegate.session import Session
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 EXCERPT_CHARS = 500

@@ -13,12 +13,12 @@ from tests.storage.scene import START, columns_of, draft, event_of, put
 from tests.yardstick.backends import Backend
 from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import GENESIS, Action, Event, Place, chain
-from tidegate.domain.rank import Statistics
-from tidegate.domain.record import Kind, Record
+from tidegate.audit.chain import GENESIS, Action, AuditEvent, Place, chain
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Compartment, Reading, StorageProvider
+from tidegate.records.record import Record, RecordKind
+from tidegate.search.ranking import Statistics
+from tidegate.storage.base import Compartment, CompartmentReader, StorageProvider
 from tidegate.storage.control import SessionRow
 
 CODE_POINT_ORDER = ["A", "B", "Z", "a", "a b", "a-b", "aa", "b", "\u00e9", "\u65e5\u672c", "\uff5e", "\U0001f600"]
@@ -63,7 +63,7 @@ class Conformance:
                 put(own, draft("k", f"at {level.name}", [level.name.lower()]))
         with provider.view("a", Level.RESTRICTED) as view:
             for each in view.visible:
-                record = each.read(Kind.MEMORY, "k")
+                record = each.read(RecordKind.MEMORY, "k")
                 assert record is not None
                 assert (record.content, record.level, record.agent) == (f"at {each.level.name}", each.level, "a")
                 assert each.statistics().documents == 1
@@ -77,7 +77,7 @@ class Conformance:
             put(own, draft("secret", "of the other", ["tag"]))
         with writing(provider, Level.PUBLIC, agent=one) as own:
             assert contents(own) == ([], Statistics(), [])
-            assert own.read(Kind.MEMORY, "secret") is None
+            assert own.read(RecordKind.MEMORY, "secret") is None
         with provider.view(one, Level.PUBLIC) as view:
             assert contents(view.visible[0]) == ([], Statistics(), [])
 
@@ -86,7 +86,7 @@ class Conformance:
         with open_again(backend) as provider, writing(provider) as own:
             put(own, version)
         with open_again(backend) as provider, reading(provider) as own:
-            assert own.read(Kind.MEMORY, "k") == record_of(version)
+            assert own.read(RecordKind.MEMORY, "k") == record_of(version)
             assert [record.key for record in page(own)] == ["k"]
             assert [entry.event for entry in own.entries()] == [event_of(own.place, version)]
 
@@ -96,14 +96,14 @@ class Conformance:
         version = draft("k", "line\r\none\n\U0001f600 e\u0301 ' \" ;", ["b", "a", "\u00e9"])
         with writing(provider, Level.INTERNAL) as own:
             put(own, version)
-            assert own.read(Kind.MEMORY, "k") == record_of(version, Level.INTERNAL)
+            assert own.read(RecordKind.MEMORY, "k") == record_of(version, Level.INTERNAL)
 
     def test_nothing_is_read_under_a_key_that_differs_at_all(self, provider: StorageProvider) -> None:
         with writing(provider) as own:
             put(own, draft("Key"), draft("caf\u00e9"))
             for key in ("key", "KEY", "Key ", " Key", "Ke", "Ke_", "Key%", "Key\u0301", "cafe", "cafe\u0301", ""):
-                assert own.read(Kind.MEMORY, key) is None
-                assert not own.live(Kind.MEMORY, [key])
+                assert own.read(RecordKind.MEMORY, key) is None
+                assert not own.live(RecordKind.MEMORY, [key])
 
     @pytest.mark.parametrize(
         ("chars", "expected"), [(1, "a"), (2, "a\U0001f600"), (3, "a\U0001f600b"), (9, "a\U0001f600b")]
@@ -111,7 +111,7 @@ class Conformance:
     def test_contents_are_cut_by_code_points(self, provider: StorageProvider, chars: int, expected: str) -> None:
         with writing(provider) as own:
             put(own, draft("k", "a\U0001f600b"))
-            record = own.read(Kind.MEMORY, "k", chars_max=chars)
+            record = own.read(RecordKind.MEMORY, "k", chars_max=chars)
             assert record is not None
             assert record.content == expected
             assert [each.content for each in page(own, chars_max=chars)] == [expected]
@@ -120,7 +120,7 @@ class Conformance:
         with writing(provider) as own:
             put(own, draft("k", "apple", ["old"]))
             put(own, draft("k", "pear", ["new"], version=2, at=5))
-            record = own.read(Kind.MEMORY, "k")
+            record = own.read(RecordKind.MEMORY, "k")
             assert record is not None
             assert (record.content, record.tags, record.version) == ("pear", ("new",), 2)
             assert [each.content for each in page(own)] == ["pear"]
@@ -135,11 +135,11 @@ class Conformance:
         with writing(provider) as own:
             put(own, draft("k", "apple", ["t"]), draft("other", "apple"))
             with own.transaction():
-                own.bury(Kind.MEMORY, "k", at)
-            record = own.read(Kind.MEMORY, "k")
+                own.soft_delete(RecordKind.MEMORY, "k", at)
+            record = own.read(RecordKind.MEMORY, "k")
             assert record is not None
             assert (record.live, record.deleted_at, record.content) == (False, at, "apple")
-            assert not own.live(Kind.MEMORY, ["k"])
+            assert not own.live(RecordKind.MEMORY, ["k"])
             assert [each.key for each in page(own)] == ["other"]
             assert page(own, tag="t") == []
             assert hits(own, ["apple"]) == ["other"]
@@ -151,9 +151,9 @@ class Conformance:
         with writing(provider) as own:
             put(own, *map(draft, odd))
             with own.transaction():
-                own.bury(Kind.MEMORY, "gone", START)
-            assert own.live(Kind.MEMORY, [*odd, "e\u0301", "8", ""]) == set(odd) - {"gone"}
-            assert own.live(Kind.TODO, odd) == own.live(Kind.MEMORY, []) == set()
+                own.soft_delete(RecordKind.MEMORY, "gone", START)
+            assert own.live(RecordKind.MEMORY, [*odd, "e\u0301", "8", ""]) == set(odd) - {"gone"}
+            assert own.live(RecordKind.TODO, odd) == own.live(RecordKind.MEMORY, []) == set()
 
     def test_d13_what_is_deleted_is_found_by_nobody_who_had_it_open(self, backend: Backend) -> None:
         with open_again(backend) as one, open_again(backend) as two:
@@ -162,18 +162,22 @@ class Conformance:
             with reading(two) as seen:
                 assert hits(seen, ["apple"]) == ["k"]
             with writing(one) as own, own.transaction():
-                own.bury(Kind.MEMORY, "k", START)
+                own.soft_delete(RecordKind.MEMORY, "k", START)
             for provider in (one, two):
                 with reading(provider) as seen:
-                    assert (hits(seen, ["apple"]), page(seen), bool(seen.live(Kind.MEMORY, ["k"]))) == ([], [], False)
+                    assert (hits(seen, ["apple"]), page(seen), bool(seen.live(RecordKind.MEMORY, ["k"]))) == (
+                        [],
+                        [],
+                        False,
+                    )
 
     def test_a_deleted_key_lives_again_with_its_next_version(self, provider: StorageProvider) -> None:
         with writing(provider) as own:
             put(own, draft("k", "apple", ["t"]))
             with own.transaction():
-                own.bury(Kind.MEMORY, "k", START)
+                own.soft_delete(RecordKind.MEMORY, "k", START)
             put(own, draft("k", "pear", version=2, at=5))
-            assert own.read(Kind.MEMORY, "k") == record_of(draft("k", "pear", version=2, at=5))
+            assert own.read(RecordKind.MEMORY, "k") == record_of(draft("k", "pear", version=2, at=5))
             assert [each.key for each in page(own)] == ["k"]
             assert (hits(own, ["apple"]), hits(own, ["pear"])) == ([], ["k"])
 
@@ -183,8 +187,8 @@ class Conformance:
         with writing(provider) as own:
             put(own, version)
             with own.transaction():
-                own.touch(Kind.MEMORY, "k", later)
-            assert own.read(Kind.MEMORY, "k") == replace(record_of(version), updated_at=later)
+                own.touch(RecordKind.MEMORY, "k", later)
+            assert own.read(RecordKind.MEMORY, "k") == replace(record_of(version), updated_at=later)
 
     # Pages
 
@@ -220,7 +224,7 @@ class Conformance:
             put(own, draft("k1", "red apple", ["fruit"]), draft("k2", "green apple apple"), draft("k3", "blue sky"))
             put(own, draft("k3", "grey sky", version=2))
             with own.transaction():
-                own.bury(Kind.MEMORY, "k1", START)
+                own.soft_delete(RecordKind.MEMORY, "k1", START)
             living = page(own)
             assert [each.key for each in living] == ["k2", "k3"]
             assert own.statistics() == statistics_of(living)
@@ -254,15 +258,15 @@ class Conformance:
         with writing(provider) as own:
             put(own, draft("kept", "apple", ["t"]), draft("gone", "pear"))
             with own.transaction():
-                own.bury(Kind.MEMORY, "gone", START)
+                own.soft_delete(RecordKind.MEMORY, "gone", START)
             before = everything(own)
             with pytest.raises(ZeroDivisionError), own.transaction():  # noqa: PT012 - the point is where it is raised
                 own.put(draft("new", "plum", ["u"]), columns_of(draft("new", "plum", ["u"])))
                 own.put(draft("kept", "other", ["v"], version=2), columns_of(draft("kept", "other", ["v"], version=2)))
                 own.put(draft("gone", "back", version=2), columns_of(draft("gone", "back", version=2)))
                 own.append(event_of(own.place, draft("new")))
-                own.bury(Kind.MEMORY, "new", START)
-                own.touch(Kind.MEMORY, "kept", START + timedelta(days=1))
+                own.soft_delete(RecordKind.MEMORY, "new", START)
+                own.touch(RecordKind.MEMORY, "kept", START + timedelta(days=1))
                 raise ZeroDivisionError
             assert everything(own) == before
 
@@ -296,7 +300,7 @@ class Conformance:
             writer.start()
             writer.join(timeout=0.2)  # done by now, or waiting for us: the claim is the same
             assert (seen.statistics().documents, [each.key for each in page(seen)]) == (1, ["k"])
-            assert seen.read(Kind.MEMORY, "k2") is None
+            assert seen.read(RecordKind.MEMORY, "k2") is None
         writer.join()
         with reading(provider) as seen:
             assert [each.key for each in page(seen)] == ["k", "k2"]
@@ -309,7 +313,7 @@ class Conformance:
         def count_up() -> None:
             for _ in range(turns):
                 with writing(provider) as own, own.transaction():
-                    before = own.read(Kind.MEMORY, "n")
+                    before = own.read(RecordKind.MEMORY, "n")
                     assert before is not None
                     after = draft("n", str(int(before.content) + 1), version=before.version + 1)
                     own.put(after, columns_of(after))
@@ -317,7 +321,7 @@ class Conformance:
 
         together([count_up] * threads)
         with reading(provider) as seen:
-            record = seen.read(Kind.MEMORY, "n")
+            record = seen.read(RecordKind.MEMORY, "n")
             assert record is not None
             assert (record.content, record.version) == (str(threads * turns), threads * turns + 1)
             assert first_break(seen.entries(), seen.place, provider.audit_secret) is None
@@ -325,7 +329,9 @@ class Conformance:
     # The audit chain
 
     def test_entries_form_one_chain_from_the_first(self, provider: StorageProvider) -> None:
-        events = [Event(START + timedelta(seconds=n), f"s{n}", Action.RAISE, f"d{n} \u00e9 'x'", "c") for n in range(5)]
+        events = [
+            AuditEvent(START + timedelta(seconds=n), f"s{n}", Action.RAISE, f"d{n} \u00e9 'x'", "c") for n in range(5)
+        ]
         with writing(provider) as own:
             assert own.last_entry() is None
             for event in events:
@@ -344,13 +350,15 @@ class Conformance:
         with writing(provider) as own, own.transaction():
             event = event_of(own.place, draft("k"))
             own.append(event)
-        with provider.archive("a", Level.PUBLIC) as archive:
-            with archive.transaction():
-                archive.adopt_entry(chain(event, archive.last_entry(), archive.place, b"another key"))
-            before = everything(archive)
+        with provider.owner_compartment("a", Level.PUBLIC) as owner_compartment:
+            with owner_compartment.transaction():
+                owner_compartment.import_entry(
+                    chain(event, owner_compartment.last_entry(), owner_compartment.place, b"another key")
+                )
+            before = everything(owner_compartment)
             with pytest.raises(StorageError, match="key"):
-                put(archive, draft("k", version=2))
-            assert everything(archive) == before
+                put(owner_compartment, draft("k", version=2))
+            assert everything(owner_compartment) == before
         with writing(provider) as own, pytest.raises(StorageError, match="key"):  # it wrote the one before
             put(own, draft("k", version=2))
 
@@ -361,31 +369,31 @@ class Conformance:
             put(own, draft("k", "one"), draft("other"))
             put(own, draft("k", "two", version=2, at=1))
             with own.transaction():
-                own.bury(Kind.MEMORY, "k", START + timedelta(seconds=2))
+                own.soft_delete(RecordKind.MEMORY, "k", START + timedelta(seconds=2))
             put(own, draft("k", "three", version=3, at=3))
-        with provider.archive("a", Level.PUBLIC) as archive:
-            found = archive.versions(Kind.MEMORY, "k")
+        with provider.owner_compartment("a", Level.PUBLIC) as owner_compartment:
+            found = owner_compartment.versions(RecordKind.MEMORY, "k")
             assert [(each.version, each.content, each.live) for each in found] == [
                 (3, "three", True),
                 (2, "two", False),
                 (1, "one", True),
             ]
-            every = sorted((each.key, each.version, newest) for each, newest in archive.every_version())
+            every = sorted((each.key, each.version, newest) for each, newest in owner_compartment.every_version())
             assert every == [("k", 1, False), ("k", 2, False), ("k", 3, True), ("other", 1, True)]
 
     def test_an_index_made_anew_answers_as_the_old_one(self, provider: StorageProvider) -> None:
         with writing(provider) as own:
             put(own, draft("k1", "red apple", ["t"]), draft("k2", "green apple"), draft("k3", "sky"))
             with own.transaction():
-                own.bury(Kind.MEMORY, "k3", START)
+                own.soft_delete(RecordKind.MEMORY, "k3", START)
             before = (own.statistics(), dict(own.frequencies(["apple", "red", "t"])), sorted(hits(own, ["apple"])))
-        with provider.archive("a", Level.PUBLIC) as archive, archive.transaction():
-            archive.clear_index()
-            assert archive.index_started()
-            for record in archive.unindexed(after="", limit=10):
-                archive.index(record, columns_of(record))
-            archive.settle_index()
-            assert archive.unindexed(after="", limit=10) == []
+        with provider.owner_compartment("a", Level.PUBLIC) as owner_compartment, owner_compartment.transaction():
+            owner_compartment.clear_index()
+            assert owner_compartment.index_started()
+            for record in owner_compartment.unindexed(after="", limit=10):
+                owner_compartment.index(record, columns_of(record))
+            owner_compartment.mark_index_complete()
+            assert owner_compartment.unindexed(after="", limit=10) == []
         with reading(provider) as seen:
             after = (seen.statistics(), dict(seen.frequencies(["apple", "red", "t"])), sorted(hits(seen, ["apple"])))
             assert after == before
@@ -425,25 +433,25 @@ class Conformance:
         for level, events in spoken.items():
             with writing(provider, level) as own, own.transaction():
                 for session, action in events:
-                    own.append(Event(START, session, action))
+                    own.append(AuditEvent(START, session, action))
         with writing(provider, agent="b") as own, own.transaction():
-            own.append(Event(START, "s", Action.RAISE))
+            own.append(AuditEvent(START, "s", Action.RAISE))
         with provider.witnesses("a") as witnesses:
             assert [each.level for each in witnesses] == list(Level)
-            assert [set(each.standings("s")) for each in witnesses] == [
+            assert [set(each.state_actions("s")) for each in witnesses] == [
                 {Action.OPEN, Action.CALL},
                 set(),
                 set(),
                 {Action.RAISE, Action.RESET},
             ]
-            assert all(not each.standings("") and not each.standings("S") for each in witnesses)
+            assert all(not each.state_actions("") and not each.state_actions("S") for each in witnesses)
 
     def test_each_chain_tells_what_was_opened_the_latest_first_and_whether_it_was_heard_again(
         self, provider: StorageProvider
     ) -> None:
         with writing(provider) as own, own.transaction():
             for session, action in (("1", Action.OPEN), ("2", Action.OPEN), ("1", Action.SAVE), ("3", Action.OPEN)):
-                own.append(Event(START, session, action))
+                own.append(AuditEvent(START, session, action))
         with provider.witnesses("a") as (lowest, *others):
             assert list(lowest.opened()) == [("3", 4), ("2", 2), ("1", 1)]
             assert lowest.heard("1", after=1)
@@ -513,8 +521,8 @@ class Conformance:
         with open_again(backend) as provider, provider.view("a", Level.RESTRICTED) as view:
             assert all(each.id == provider.control.compartment("a", each.level) for each in view.visible)
             for each in view.visible:
-                with provider.archive("a", each.level) as archive:
-                    assert archive.place == each.place == Place("a", each.level, each.id)
+                with provider.owner_compartment("a", each.level) as owner_compartment:
+                    assert owner_compartment.place == each.place == Place("a", each.level, each.id)
 
     def test_sessions_are_there_when_opened_again(self, backend: Backend) -> None:
         with open_again(backend) as provider:
@@ -586,32 +594,32 @@ def writing(provider: StorageProvider, level: Level = Level.PUBLIC, *, agent: st
 
 
 @contextmanager
-def reading(provider: StorageProvider, level: Level = Level.PUBLIC, *, agent: str = "a") -> Iterator[Reading]:
+def reading(provider: StorageProvider, level: Level = Level.PUBLIC, *, agent: str = "a") -> Iterator[CompartmentReader]:
     with provider.view(agent, level) as view:
         yield view.visible[0]
 
 
 def page(
-    compartment: Reading, *, after: str = "", tag: str | None = None, limit: int = 100, chars_max: int = 1000
+    compartment: CompartmentReader, *, after: str = "", tag: str | None = None, limit: int = 100, chars_max: int = 1000
 ) -> list[Record]:
-    return compartment.page(Kind.MEMORY, after=after, tag=tag, limit=limit, chars_max=chars_max)
+    return compartment.page(RecordKind.MEMORY, after=after, tag=tag, limit=limit, chars_max=chars_max)
 
 
-def hits(compartment: Reading, terms: Sequence[str]) -> list[str]:
+def hits(compartment: CompartmentReader, terms: Sequence[str]) -> list[str]:
     return [candidate.key for candidate in compartment.candidates(terms)]
 
 
-def contents(compartment: Reading) -> tuple[object, ...]:
+def contents(compartment: CompartmentReader) -> tuple[object, ...]:
     return page(compartment), compartment.statistics(), list(compartment.entries())
 
 
-def everything(compartment: Reading) -> list[object]:
+def everything(compartment: CompartmentReader) -> list[object]:
     """All that can be asked of the few keys, tags and words that these tests use."""
     keys, tags = ("kept", "gone", "new"), ("t", "u", "v")
     words = ["apple", "pear", "plum", "other", "back"]
     return [
         contents(compartment),
-        [compartment.read(Kind.MEMORY, key) for key in keys],
+        [compartment.read(RecordKind.MEMORY, key) for key in keys],
         [page(compartment, tag=tag) for tag in tags],
         {term: number for term, number in compartment.frequencies(words).items() if number},
         [hits(compartment, [word]) for word in words],

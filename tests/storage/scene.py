@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from tidegate.core.store import Store
-from tidegate.domain.audit import Action, Event, Place, version_event
-from tidegate.domain.record import Draft, Kind, Origin
-from tidegate.domain.text import Columns, analyse
+from tidegate.audit.chain import Action, AuditEvent, Place, version_event
 from tidegate.policy.levels import Level
+from tidegate.records.record import Draft, Origin, RecordKind
+from tidegate.search.analysis import Columns, analyse
 from tidegate.storage.base import Compartment
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ def draft(key: str, content: str = "some words", tags: Iterable[str] = (), *, ve
     """A version of a memory, saved `at` seconds after the start."""
     time = START + timedelta(seconds=at)
     return Draft(
-        kind=Kind.MEMORY,
+        kind=RecordKind.MEMORY,
         key=key,
         content=content,
         tags=tuple(sorted(tags)),
@@ -63,7 +63,7 @@ def columns_of(version: Draft) -> Columns:
     return analyse(version.key, version.tags, version.content)
 
 
-def event_of(place: Place, version: Draft, action: Action = Action.SAVE) -> Event:
+def event_of(place: Place, version: Draft, action: Action = Action.SAVE) -> AuditEvent:
     """The entry that a change of a version makes."""
     return version_event(place, version.updated_at, "session", action, version)
 

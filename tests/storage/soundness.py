@@ -11,12 +11,12 @@ from pathlib import Path
 import apsw
 from tests.yardstick.chains import first_break
 
-from tidegate.domain.audit import Action, commitment_of
-from tidegate.domain.spelling import is_word
-from tidegate.domain.text import Columns, analyse
+from tidegate.audit.chain import Action, commitment_of
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.search.analysis import Columns, analyse
+from tidegate.search.spelling import is_word
+from tidegate.storage.base import OwnerCompartment
+from tidegate.storage.sqlite.provider import SqliteProvider
 
 
 def unsound(home: Path) -> list[str]:
@@ -31,8 +31,8 @@ def _unsound(home: Path) -> Iterator[str]:
     with closing(SqliteProvider(home)) as provider:
         for agent in provider.agents():
             for level in Level:
-                with provider.archive(agent, level) as archive:
-                    for wrong in (*_chain(archive), *_index(archive, home)):
+                with provider.owner_compartment(agent, level) as owner_compartment:
+                    for wrong in (*_chain(owner_compartment), *_index(owner_compartment, home)):
                         yield f"{agent}/{level.name}: {wrong}"
 
 
@@ -44,14 +44,18 @@ def _pages(path: Path) -> list[str]:
         return wrong
 
 
-def _chain(archive: Archive) -> Iterator[str]:
-    if (place := first_break(archive.entries(), archive.place)) is not None:
+def _chain(owner_compartment: OwnerCompartment) -> Iterator[str]:
+    if (place := first_break(owner_compartment.entries(), owner_compartment.place)) is not None:
         yield f"the chain breaks at {place}"
-    entered = Counter(entry.event.commitment for entry in archive.entries() if entry.event.action is Action.SAVE)
-    buried = Counter(entry.event.commitment for entry in archive.entries() if entry.event.action is Action.DELETE)
+    entered = Counter(
+        entry.event.commitment for entry in owner_compartment.entries() if entry.event.action is Action.SAVE
+    )
+    buried = Counter(
+        entry.event.commitment for entry in owner_compartment.entries() if entry.event.action is Action.DELETE
+    )
     kept: set[str] = set()
-    for record, _ in archive.every_version():
-        commitment = commitment_of(record, archive.place)
+    for record, _ in owner_compartment.every_version():
+        commitment = commitment_of(record, owner_compartment.place)
         kept.add(commitment)
         if not entered[commitment]:
             yield f"version {record.version} of {record.key!r} was never entered"
@@ -61,8 +65,8 @@ def _chain(archive: Archive) -> Iterator[str]:
         yield f"{len(lost)} entries without their change"
 
 
-def _index(archive: Archive, home: Path) -> Iterator[str]:
-    path = home / "agents" / archive.agent / f"{archive.level.name.lower()}.db"
+def _index(owner_compartment: OwnerCompartment, home: Path) -> Iterator[str]:
+    path = home / "agents" / owner_compartment.agent / f"{owner_compartment.level.name.lower()}.db"
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         live = {(row[0]): row[1] for row in connection.execute("SELECT key, id FROM records WHERE deleted_at IS NULL")}
         indexed = {row[0] for row in connection.execute("SELECT id FROM terms_docsize")}
@@ -71,7 +75,7 @@ def _index(archive: Archive, home: Path) -> Iterator[str]:
         counted = dict(connection.execute("SELECT term, doc FROM temp.indexed").fetchall())
         vocabulary = {word for (word,) in connection.execute("SELECT word FROM vocabulary")}
         total = connection.execute("SELECT documents, key_terms, tags_terms, content_terms FROM statistics").fetchone()
-    records = [record for record, newest in archive.every_version() if record.live and newest]
+    records = [record for record, newest in owner_compartment.every_version() if record.live and newest]
     columns = [analyse(record.key, record.tags, record.content) for record in records]
     if set(live) != {record.key for record in records}:
         yield "rows and records differ"

@@ -9,13 +9,13 @@ from pathlib import Path
 from tests.storage.scene import opened
 from tests.storage.soundness import unsound
 
-from tidegate.core.doctor import Doctor
-from tidegate.core.store import Store, utc_now
-from tidegate.domain.audit import Action, Entry
-from tidegate.domain.finding import Severity
+from tidegate.audit.chain import Action, Entry
 from tidegate.errors import StorageError, TidegateError
+from tidegate.owner.doctor import Doctor
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.records.finding import Severity
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store, utc_now
 
 MANY = ["m1", "m2", "m3"]
 
@@ -145,8 +145,8 @@ def _wrong_sessions(home: Path, done: list[Step]) -> Iterator[str]:
 
 
 def _entries(provider: SqliteProvider, level: Level) -> list[Entry]:
-    with provider.archive("assistant", level) as archive:
-        return list(archive.entries())
+    with provider.owner_compartment("assistant", level) as owner_compartment:
+        return list(owner_compartment.entries())
 
 
 def _entered(entries: list[Entry], session: str, action: Action) -> bool:

@@ -11,9 +11,9 @@ import pytest
 from tests.storage.scene import bytes_of, columns_of, database, draft, event_of, opened
 
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite_connection import Connection
-from tidegate.storage.sqlite_files import open_audit, open_compartment, open_control
-from tidegate.storage.sqlite_witness import _OPENED, _STANDINGS
+from tidegate.storage.sqlite.connection import SqliteConnection
+from tidegate.storage.sqlite.files import open_audit, open_compartment, open_control
+from tidegate.storage.sqlite.witness import _OPENED, _STATE_ACTIONS
 
 WRITES = [
     "INSERT INTO records SELECT * FROM records",
@@ -108,14 +108,14 @@ def made(home: Path) -> Path:
 
 
 @pytest.fixture(params=["writable", "read-only"])
-def connection(request: pytest.FixtureRequest, made: Path) -> Iterator[Connection]:
+def connection(request: pytest.FixtureRequest, made: Path) -> Iterator[SqliteConnection]:
     writable = request.param == "writable"
     found = open_compartment(database(made), "assistant", Level.PUBLIC, writable=writable, synchronous="NORMAL")
     yield found
     found.close()
 
 
-def refused(connection: Connection, statement: str) -> bool:
+def refused(connection: SqliteConnection, statement: str) -> bool:
     try:
         connection.execute(statement).fetchall()
     except apsw.Error:
@@ -125,7 +125,7 @@ def refused(connection: Connection, statement: str) -> bool:
 
 @pytest.mark.parametrize("statement", NEVER)
 def test_nobody_reaches_another_file_the_schema_the_settings_or_what_the_audit_says(
-    connection: Connection, made: Path, tmp_path: Path, statement: str
+    connection: SqliteConnection, made: Path, tmp_path: Path, statement: str
 ) -> None:
     words = {"other": database(made, Level.RESTRICTED), "copy": tmp_path / "copy"}
     before = bytes_of(made)
@@ -154,7 +154,7 @@ def test_p5_the_look_at_the_audit_reads_nothing_else(made: Path, source: str) ->
             assert refused(connection, statement.format(other=made / "x", copy=made / "x"))
 
 
-@pytest.mark.parametrize(("statement", "index"), [(_STANDINGS, "standings"), (_OPENED, "openings")])
+@pytest.mark.parametrize(("statement", "index"), [(_STATE_ACTIONS, "standings"), (_OPENED, "openings")])
 def test_the_look_at_the_audit_goes_by_an_index_and_not_through_the_chain(
     made: Path, statement: str, index: str
 ) -> None:
@@ -199,7 +199,7 @@ def test_the_walls_stand_before_a_connection_is_handed_out(made: Path) -> None:
 
 
 def test_what_a_view_hands_out_is_confined(home: Path) -> None:
-    from tidegate.storage.sqlite import SqliteProvider
+    from tidegate.storage.sqlite.provider import SqliteProvider
 
     provider = SqliteProvider(home)
     with provider.writable_view("assistant", Level.INTERNAL) as view:
@@ -215,6 +215,6 @@ def test_what_a_view_hands_out_is_confined(home: Path) -> None:
     provider.close()
 
 
-def test_words_in_double_quotes_are_names_and_never_strings(connection: Connection) -> None:
+def test_words_in_double_quotes_are_names_and_never_strings(connection: SqliteConnection) -> None:
     with pytest.raises(apsw.SQLError):
         connection.execute('SELECT "no such name" FROM records')

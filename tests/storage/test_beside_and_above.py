@@ -10,8 +10,8 @@ from tests.storage.scene import opened
 
 from tidegate.errors import Refused, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage import sqlite_files
-from tidegate.storage.sqlite_files import MAKING, HomeFiles
+from tidegate.storage.sqlite import files as sqlite_files
+from tidegate.storage.sqlite.files import MAKING, HomeFiles
 
 
 @pytest.fixture(params=["unreadable", "dangling link", "plain file", "garbage"])

@@ -16,11 +16,11 @@ import apsw
 import pytest
 from tests.storage.scene import DEEP, START, database
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
 from tidegate.errors import NotFound
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.session import Session
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 SEEDS = range(200 if DEEP else 5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from tests.storage.scene import bytes_of, database, opened, raw
 from tests.storage.soundness import unsound
 from tests.yardstick.chains import first_break
 
-from tidegate.core.session import Session
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.session import Session
+from tidegate.storage.sqlite.provider import SqliteProvider
 
 LABELS = ["", "SECRET", "public ", "public", " PUBLIC", "PUBLIC\n", "7", 7, "0", None, "INTERNAL", "RESTRICTED"]
 
@@ -145,7 +145,7 @@ def test_d04_a_file_damaged_while_in_use_gives_an_error_or_what_was_there_and_ne
                 found = act()
             except StorageError:
                 continue
-            assert len(found if isinstance(found, list) else [found]) >= least
+            assert len(found if isinstance(found, Sequence) else [found]) >= least
             assert found is not None
 
 

@@ -9,9 +9,9 @@ import pytest
 from tests.storage.scene import database, opened
 from tests.storage.test_readonly import as_nobody
 
-from tidegate.core.doctor import Doctor
-from tidegate.core.store import utc_now
+from tidegate.owner.doctor import Doctor
 from tidegate.policy.levels import Level
+from tidegate.store import utc_now
 
 FOLDER = "agents/assistant"
 

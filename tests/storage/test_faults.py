@@ -19,13 +19,13 @@ from tests.storage.scene import DEEP, START, bytes_of, database, opened
 from tests.storage.soundness import unsound
 from tests.storage.story import STEPS, Step, acknowledged, goes_on, prepare, tell, wrong
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification, Pin
-from tidegate.storage import sqlite_connection
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.session import Session
+from tidegate.storage.sqlite import connection as sqlite_connection
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 ORDERS = [
@@ -278,7 +278,7 @@ ACTS_AT_CONFIDENTIAL: dict[str, Callable[[Store], object]] = {
     "new": lambda store: store.sessions.new("assistant", "other", Level.CONFIDENTIAL),
     "ceiling": lambda store: store.sessions.set_ceiling(_high(store).id, Level.CONFIDENTIAL),
     "end": lambda store: _high(store).end(),
-    "call": lambda store: store.sessions.dispatch(
+    "call": lambda store: store.flow.dispatch(
         store.session("assistant", "main").id,
         "tool",
         Classification(source=Level.CONFIDENTIAL, sink=Level.CONFIDENTIAL),
@@ -354,7 +354,7 @@ def test_a_clock_that_is_centuries_wrong_breaks_no_chain(home: Path, tmp_path: P
         session.memory.save("k", "then")
         times.append(START)
         session.memory.save("k", "now")
-        shown = [line.entry.event.at for line in store.owner("assistant").trail()]
+        shown = [line.entry.event.at for line in store.owner("assistant").find_audit_lines()]
         assert shown == [times[0], times[0], START]
         store.transfer("assistant").backup(tmp_path / "backup")
         before = store.owner("assistant").verify()

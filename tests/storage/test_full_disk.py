@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.core.doctor import Doctor
-from tidegate.core.store import utc_now
-from tidegate.domain.audit import Action
+from tidegate.audit.chain import Action
 from tidegate.errors import StorageError
+from tidegate.owner.doctor import Doctor
 from tidegate.policy.levels import Level
-from tidegate.storage.reserve import RESERVE_BYTES
+from tidegate.storage.sqlite.disk import RESERVE_BYTES
+from tidegate.store import utc_now
 
 AGENT = "assistant"
 
@@ -118,8 +118,8 @@ def test_a_purge_on_a_full_disk_removes_what_was_deleted_and_enters_it(home: Pat
         done = list(owner.purge(timedelta()))
         assert (sum(each.memories for each in done), all(each.complete for each in done)) == (1, True)
         assert [verdict.problems for verdict in owner.verify() if verdict.problems] == []
-        with store._provider.archive(AGENT, Level.PUBLIC) as archive:
-            assert Action.PURGE in [entry.event.action for entry in archive.entries()]
+        with store._provider.owner_compartment(AGENT, Level.PUBLIC) as owner_compartment:
+            assert Action.PURGE in [entry.event.action for entry in owner_compartment.entries()]
     assert (home / "reserve").stat().st_size == RESERVE_BYTES
 
 

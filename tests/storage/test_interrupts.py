@@ -17,10 +17,11 @@ from tests.storage.scene import database, opened
 from tests.storage.soundness import unsound
 
 import tidegate
-from tidegate.core.store import Store
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite import VIEWS_MAX, SqliteProvider
-from tidegate.storage.sqlite_connection import transaction
+from tidegate.storage.sqlite.connection import transaction
+from tidegate.storage.sqlite.pool import VIEWS_MAX
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 
 WATCHED = (str(Path(tidegate.__file__).parent), contextlib.__file__, threading.__file__)
 STRIDES = {"reset": 37}  # each leaves a session, and the next one looks at them all

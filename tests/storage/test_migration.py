@@ -12,9 +12,9 @@ from tests.storage.soundness import unsound
 
 import tidegate
 from tidegate import Level
-from tidegate.storage import sqlite_migration
-from tidegate.storage.sqlite_migration import copies_of
-from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION, CONTROL_VERSION
+from tidegate.storage.sqlite import migration as sqlite_migration
+from tidegate.storage.sqlite.migration import copies_of
+from tidegate.storage.sqlite.schema import COMPARTMENT_VERSION, CONTROL_VERSION
 
 FIXTURES = {version: Path(__file__).parent / "fixtures" / f"schema-{version}.zip" for version in (1, 2)}
 AGENT = "assistant"
@@ -29,8 +29,8 @@ def version(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def old(version: int, tmp_path: Path) -> Path:
     """A home as that version left it: two levels in use, versions, a deleted memory, a raised session."""
-    with zipfile.ZipFile(FIXTURES[version]) as archive:
-        archive.extractall(tmp_path / "home")
+    with zipfile.ZipFile(FIXTURES[version]) as owner_compartment:
+        owner_compartment.extractall(tmp_path / "home")
     return tmp_path / "home"
 
 
@@ -60,7 +60,7 @@ def test_m01_everything_in_a_home_of_the_first_schema_is_there(old: Path) -> Non
 def test_m01_its_index_is_made_anew_and_all_five_tools_work(old: Path) -> None:
     with tidegate.open(old) as store:
         session = store.session(AGENT)
-        found = session.memory.find("what kind of tea?")
+        found = session.memory.search("what kind of tea?")
         assert (found.hits[0].key, found.complete) == ("tea", True)
         session.memory.save("coffee", "never in the evening")
         assert [hit.key for hit in session.memory.search("evning")] == ["coffee"]  # the vocabulary is there

@@ -17,11 +17,11 @@ from tests.yardstick.leaks import Fault, Patch, replaced
 
 import tidegate
 from tidegate import Level, Session, TidegateError
+from tidegate.audit.chain import Place
 from tidegate.core.sessions import Sessions
-from tidegate.domain.audit import Place
-from tidegate.storage import sqlite_places
-from tidegate.storage.sqlite_control import SqliteControlStore
-from tidegate.storage.sqlite_places import Places
+from tidegate.storage.sqlite import places as sqlite_places
+from tidegate.storage.sqlite.control_store import SqliteControlStore
+from tidegate.storage.sqlite.places import Places
 
 AGENT = "assistant"
 

@@ -12,14 +12,14 @@ from tests.storage.test_migration import FIXTURES
 
 import tidegate
 from tidegate import Level, StorageError
-from tidegate.core.doctor import Doctor
-from tidegate.core.store import utc_now
-from tidegate.domain.audit import Action, Event, chain
-from tidegate.domain.finding import Severity
-from tidegate.storage.inmemory import InMemoryProvider
-from tidegate.storage.sqlite import SqliteProvider
-from tidegate.storage.sqlite_files import HomeFiles
-from tidegate.storage.sqlite_schema import UNCONFIRMED
+from tidegate.audit.chain import Action, AuditEvent, chain
+from tidegate.owner.doctor import Doctor
+from tidegate.records.finding import Severity
+from tidegate.storage.inmemory.provider import InMemoryProvider
+from tidegate.storage.sqlite.files import HomeFiles
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.storage.sqlite.schema import UNCONFIRMED
+from tidegate.store import utc_now
 
 AGENT = "assistant"
 NOT_ITS_OWN = "not its own"
@@ -131,8 +131,8 @@ def test_p17_what_the_control_store_does_not_know_is_refused_and_the_doctor_says
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    with zipfile.ZipFile(FIXTURES[2]) as archive:
-        archive.extractall(tmp_path / "old")
+    with zipfile.ZipFile(FIXTURES[2]) as owner_compartment:
+        owner_compartment.extractall(tmp_path / "old")
     return tmp_path / "old"
 
 
@@ -179,11 +179,14 @@ def test_p9_no_entry_of_the_earlier_form_follows_one_that_names_its_place(old: P
     with tidegate.open(old) as store:
         store.session(AGENT).memory.save("new", "text")
         assert store.owner(AGENT).verify(Level.PUBLIC)[0].holds
-        with store._provider.archive(AGENT, Level.PUBLIC) as archive, archive.transaction():
-            last = archive.last_entry()
+        with (
+            store._provider.owner_compartment(AGENT, Level.PUBLIC) as owner_compartment,
+            owner_compartment.transaction(),
+        ):
+            last = owner_compartment.last_entry()
             assert last is not None
             assert [(last.sequence - 1,)] == before
-            archive.adopt_entry(chain(last.event, last, None))
+            owner_compartment.import_entry(chain(last.event, last, None))
         (verdict,) = store.owner(AGENT).verify(Level.PUBLIC)
     assert (verdict.holds, verdict.entries) == (False, last.sequence)
 
@@ -198,9 +201,9 @@ def test_p10_only_what_was_never_used_is_made_anew_for_a_backup(home: Path, kind
     with provider.writable_view(AGENT, Level.PUBLIC) as view:
         if used:
             with view.own.transaction():
-                view.own.append(Event(utc_now(), "s", Action.SAVE))
+                view.own.append(AuditEvent(utc_now(), "s", Action.SAVE))
     ids = {level: f"of the backup {level}" for level in Level}
-    assert provider.claim(AGENT, ids) is not used
+    assert provider.make_with_ids(AGENT, ids) is not used
     with provider.view(AGENT, Level.RESTRICTED) as view:
         assert ({each.level: each.id for each in view.visible} == ids) is not used
     provider.close()
@@ -212,7 +215,7 @@ def test_p9_a_compartment_that_was_lost_is_not_made_good_for_a_backup(made: Path
     database(made, level=lost).unlink()
     provider = SqliteProvider(made)
     with pytest.raises(StorageError, match="files of this agent are missing"):
-        provider.claim(AGENT, ids)
+        provider.make_with_ids(AGENT, ids)
     provider.close()
     assert not database(made, level=lost).exists()
 
@@ -225,7 +228,7 @@ def test_p10_a_claim_that_was_cut_short_leaves_no_loss(home: Path, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(HomeFiles, "make_compartments", killed)
         with pytest.raises(KeyboardInterrupt):
-            provider.claim(AGENT, ids)
+            provider.make_with_ids(AGENT, ids)
     provider.close()
     with tidegate.open(home) as store:
         store.session(AGENT).memory.save("k", "text")
@@ -246,8 +249,8 @@ def test_p10_a_claim_that_cannot_remove_a_file_says_so_and_can_be_run_again(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", refuse)
         with pytest.raises(StorageError, match="cannot be written"):
-            provider.claim(AGENT, ids)
-    assert provider.claim(AGENT, ids)
+            provider.make_with_ids(AGENT, ids)
+    assert provider.make_with_ids(AGENT, ids)
     with provider.view(AGENT, Level.RESTRICTED) as view:
         assert {each.level: each.id for each in view.visible} == ids
     provider.close()
@@ -278,7 +281,7 @@ def test_p9_in_memory_a_compartment_in_another_ones_place_is_refused_too() -> No
         provider._compartments[AGENT, Level.PUBLIC] = provider._compartments[strange]
         with pytest.raises(StorageError, match=NOT_ITS_OWN), provider.view(AGENT, Level.INTERNAL):
             pass
-        with pytest.raises(StorageError, match=NOT_ITS_OWN), provider.archive(AGENT, Level.PUBLIC):
+        with pytest.raises(StorageError, match=NOT_ITS_OWN), provider.owner_compartment(AGENT, Level.PUBLIC):
             pass
 
 

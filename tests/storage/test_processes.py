@@ -13,11 +13,11 @@ from tests.storage.scene import DEEP, bytes_of, opened, raw
 from tests.storage.soundness import unsound
 from tests.storage.test_threads import raises, steps_to
 
-from tidegate.core.session import Session
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage import sqlite_connection
-from tidegate.storage.sqlite_schema import CONTROL_VERSION
+from tidegate.session import Session
+from tidegate.storage.sqlite import connection as sqlite_connection
+from tidegate.storage.sqlite.schema import CONTROL_VERSION
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_c07_maintenance_beside_writers_loses_nothing_and_ends(made: Path) -> No
     turns = 200 if DEEP else 40
     script = f"""
 from pathlib import Path
-from tidegate.storage.sqlite import SqliteProvider
+from tidegate.storage.sqlite.provider import SqliteProvider
 if number < 2:
     with tidegate.open(home) as store:
         session = store.session("assistant", "main")

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from tests.storage.scene import bytes_of, database, opened
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.session import Session
+from tidegate.store import Store
 
 NOBODY = 65534
 

@@ -18,11 +18,11 @@ from tests.storage.scene import bytes_of, database, opened, raw
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage import sqlite_files
-from tidegate.storage.filesystems import filesystem_of, is_coherent
-from tidegate.storage.sqlite import SqliteProvider
-from tidegate.storage.sqlite_files import MAKING, open_compartment
-from tidegate.storage.sqlite_schema import COMPARTMENT_VERSION, CONTROL_VERSION
+from tidegate.storage.sqlite import files as sqlite_files
+from tidegate.storage.sqlite.disk import filesystem_of, is_coherent
+from tidegate.storage.sqlite.files import MAKING, open_compartment
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.storage.sqlite.schema import COMPARTMENT_VERSION, CONTROL_VERSION
 
 ALL = [f"{level.name.lower()}.db" for level in Level]
 

@@ -19,14 +19,14 @@ from tests.storage.conformance import together
 from tests.storage.scene import DEEP, opened
 from tests.storage.soundness import unsound
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
-from tidegate.domain.audit import Action
+from tidegate.audit.chain import Action
 from tidegate.errors import NotFound, StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage import sqlite
-from tidegate.storage.sqlite import SqliteProvider
-from tidegate.storage.sqlite_files import HomeFiles
+from tidegate.session import Session
+from tidegate.storage.sqlite import pool
+from tidegate.storage.sqlite.files import HomeFiles
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.store import Store
 
 MARK = "\x1f"
 
@@ -196,8 +196,8 @@ def raises(home: Path, session: str) -> list[tuple[str, str]]:
     provider = SqliteProvider(home)
     found = []
     for level in Level:
-        with provider.archive("assistant", level) as archive:
-            for entry in archive.entries():
+        with provider.owner_compartment("assistant", level) as owner_compartment:
+            for entry in owner_compartment.entries():
                 if entry.event.session == session and entry.event.action is Action.RAISE:
                     before, _, after = entry.event.detail.partition(":")[0].partition(" to ")
                     found.append((before, after))
@@ -253,14 +253,14 @@ def test_c03_parallel_saves_of_distinct_keys_with_one_tag_are_all_listed(home: P
 
 
 def test_more_calls_than_views_wait_and_none_fails(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "VIEWS_MAX", 2)
+    monkeypatch.setattr(pool, "VIEWS_MAX", 2)
     with opened(home) as store:
         together([lambda seed=seed: mixed(store, seed, 12) for seed in range(10)])  # type: ignore[misc]
     assert unsound(home) == []
 
 
 def test_what_is_kept_of_views_does_not_grow_with_the_agents(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "VIEWS_MAX", 2)
+    monkeypatch.setattr(pool, "VIEWS_MAX", 2)
     with closing(SqliteProvider(home)) as provider:
         for number in (*range(5), 4, 0):
             with provider.writable_view(f"agent-{number}", Level.PUBLIC):

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from itertools import count
 
 import pytest
+from tests.reported.conftest import ticking
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
-from tidegate.storage.inmemory import InMemoryProvider
-from tidegate.tools import TOOLS
-
-START = datetime(2030, 1, 1, tzinfo=UTC)
+from tidegate.session import Session
+from tidegate.storage.inmemory.provider import InMemoryProvider
+from tidegate.store import Store
 
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    seconds, numbers = count(), count()
-    with Store(
-        InMemoryProvider(),
-        toolset=TOOLS,
-        clock=lambda: START + timedelta(seconds=next(seconds)),
-        ids=lambda: f"{next(numbers):032x}",
-    ) as store:
+    with ticking(InMemoryProvider()) as store:
         yield store
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from jsonschema import validate
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
 from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, TidegateError
-from tidegate.policy.hooks import LEVEL_ARGUMENTS
+from tidegate.policy.events import LEVEL_ARGUMENTS
 from tidegate.policy.levels import Level
+from tidegate.session import Session
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 LONG = "word " * 200

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from tidegate.policy.hooks import LEVEL_ARGUMENTS
+from tidegate.policy.events import LEVEL_ARGUMENTS
 from tidegate.tools import TOOLS
 from tidegate.tools.tool import Tool
 

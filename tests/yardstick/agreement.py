@@ -8,10 +8,10 @@ from tests.yardstick.chains import first_break
 from tests.yardstick.model import Answer, Item, Model, match
 from tests.yardstick.worlds import Contents, Outcome, World, contents, plain, time_of
 
-from tidegate.domain.rank import Statistics
-from tidegate.domain.record import Record
-from tidegate.domain.text import analyse
 from tidegate.policy.levels import Level
+from tidegate.records.record import Record
+from tidegate.search.analysis import analyse
+from tidegate.search.ranking import Statistics
 
 
 def disagreement(backend: Backend, steps: t.Trace) -> str:
@@ -35,8 +35,8 @@ def differs(step: t.Step, expected: Answer, outcome: Outcome, model: Model) -> s
     if answer != said:
         return f"step {step.index} answers {outcome.answer!r}; expected {said!r}"
     session = None if isinstance(step.op, t.Restart | t.Owned) else model.sessions.get(step.op.seat)
-    if session is not None and outcome.standing is not None:
-        row, stands = outcome.standing, (session.taint, session.ceiling, session.ended)
+    if session is not None and outcome.state is not None:
+        row, stands = outcome.state, (session.taint, session.ceiling, session.ended)
         if (row.taint, row.ceiling, row.ended) != stands:
             return f"step {step.index} leaves {row!r}; expected taint, ceiling and end {stands!r}"
     return ""

@@ -15,12 +15,12 @@ import apsw
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive, StorageProvider, Witness
-from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
-from tidegate.storage.sqlite import SqliteProvider
-from tidegate.storage.sqlite_connection import close
-from tidegate.storage.sqlite_files import open_audit
-from tidegate.storage.sqlite_witness import SqliteWitness
+from tidegate.storage.base import OwnerCompartment, StorageProvider, Witness
+from tidegate.storage.inmemory.provider import InMemoryCompartment, InMemoryProvider
+from tidegate.storage.sqlite.connection import close
+from tidegate.storage.sqlite.files import open_audit
+from tidegate.storage.sqlite.provider import SqliteProvider
+from tidegate.storage.sqlite.witness import SqliteWitness
 
 
 def _one_id() -> str:
@@ -72,10 +72,10 @@ class LosingProvider(InMemoryProvider):
         return super()._visible(agent, taint)
 
     @contextmanager
-    def archive(self, agent: str, level: Level) -> Iterator[Archive]:
+    def owner_compartment(self, agent: str, level: Level) -> Iterator[OwnerCompartment]:
         self._require_there(agent, [level])
-        with super().archive(agent, level) as archive:
-            yield archive
+        with super().owner_compartment(agent, level) as owner_compartment:
+            yield owner_compartment
 
     def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
         there = [level for level in super().erase(agent, dry_run=dry_run) if (agent, level) not in self.lost]

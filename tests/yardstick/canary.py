@@ -131,4 +131,4 @@ def told(emitted: Emitted) -> list[Level]:
 
 
 def _said(outcome: Outcome) -> bytes:
-    return repr((outcome.answer, outcome.raw, outcome.standing)).encode()
+    return repr((outcome.answer, outcome.raw, outcome.state)).encode()

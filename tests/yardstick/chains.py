@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable
 
-from tidegate.domain.audit import Entry, Place, chain
+from tidegate.audit.chain import Entry, Place, chain
 
 
 def first_break(entries: Iterable[Entry], place: Place | None, secret: bytes | None = None) -> int | None:

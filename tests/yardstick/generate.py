@@ -265,6 +265,8 @@ class Generator:
     def _child(self) -> t.Op:
         """A new child of a session, or one of its own opened again by it."""
         parent = self._seat()
+        if any(agent == parent.agent for agent, _ in self._model.lost):  # as in `_raise`
+            return t.Get(parent, self._key(), False)
         kids = [s.seat for s in self._model.sessions.values() if s.parent and s.parent.seat == parent and s.seat.named]
         if kids and self._coin():
             return t.Open(self._random.choice(kids), self._level(), None, parent)

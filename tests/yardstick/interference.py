@@ -141,12 +141,12 @@ def sight(left: Remains, watched: frozenset[int], observer: Observer) -> Sight:
 
 def masked(outcome: Outcome, level: Level) -> object:
     """An outcome as the level sees it: of a session that has risen above it, only that it has."""
-    answer, standing = outcome.answer, outcome.standing
+    answer, state = outcome.answer, outcome.state
     if "taint" in answer and not Level[answer["taint"]].can_flow_to(level):
         answer = answer | {"taint": "above"}
-    if standing is not None and not standing.taint.can_flow_to(level):
-        standing = replace(standing, taint=Level.RESTRICTED, ceiling=Level.RESTRICTED)
-    return answer, list(answer), outcome.raw, standing
+    if state is not None and not state.taint.can_flow_to(level):
+        state = replace(state, taint=Level.RESTRICTED, ceiling=Level.RESTRICTED)
+    return answer, list(answer), outcome.raw, state
 
 
 def compare(whole: Sight, alone: Sight) -> Iterator[str]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tidegate.domain.record import Kind, Record
-from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
+from tidegate.records.record import Record, RecordKind
+from tidegate.storage.inmemory.provider import InMemoryCompartment, InMemoryProvider
 
 Patch = pytest.MonkeyPatch
 Fault = Callable[..., Any]
@@ -102,7 +102,7 @@ def beside(compartment: Any) -> list[InMemoryCompartment]:
 def live(compartments: list[InMemoryCompartment]) -> list[Record]:
     """The live memories of some compartments."""
     records = (record for each in compartments for record in each._records.values())
-    return [record for record in records if record.live and record.kind is Kind.MEMORY]
+    return [record for record in records if record.live and record.kind is RecordKind.MEMORY]
 
 
 def holding(compartments: list[InMemoryCompartment], key: str) -> list[Record]:

@@ -8,13 +8,12 @@ from typing import Any
 from tests.yardstick.backends import LosingProvider
 from tests.yardstick.leaks import Fault, Patch, leak, replaced
 
-from tidegate.core import purge
-from tidegate.core.audit import Recorder
-from tidegate.core.door import Door
-from tidegate.domain.message import session_of
-from tidegate.domain.record import Kind
+from tidegate.core.audit_log import AuditLog
+from tidegate.owner import purge
+from tidegate.owner.context import OwnerContext
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Archive
+from tidegate.records.record import RecordKind, session_of
+from tidegate.storage.base import OwnerCompartment
 from tidegate.storage.control import SessionRow
 
 ERASED = "refusals after an erasure"
@@ -24,15 +23,15 @@ LOST = "a call where a file is missing"
 
 @leak(ERASED)
 def a_refusal_is_entered_where_the_agent_has_any_compartments(patch: Patch) -> None:
-    @replaced(patch, Recorder, "_is_begun")
-    def is_begun(_: Fault, self: Recorder, row: SessionRow) -> bool:
+    @replaced(patch, AuditLog, "_is_begun")
+    def is_begun(_: Fault, self: AuditLog, row: SessionRow) -> bool:
         return self._provider.has(row.agent)
 
 
 @leak(ERASED)
 def a_refusal_is_entered_where_any_level_was_used(patch: Patch) -> None:
-    @replaced(patch, Recorder, "_is_begun")
-    def is_begun(_: Fault, self: Recorder, row: SessionRow) -> bool:
+    @replaced(patch, AuditLog, "_is_begun")
+    def is_begun(_: Fault, self: AuditLog, row: SessionRow) -> bool:
         with self._provider.view(row.agent, Level.RESTRICTED) as view:
             return any(each.last_entry() is not None for each in view.visible)
 
@@ -40,9 +39,9 @@ def a_refusal_is_entered_where_any_level_was_used(patch: Patch) -> None:
 @leak(PURGED)
 def a_purge_asks_whether_a_session_that_rose_has_ended(patch: Patch) -> None:
     @replaced(patch, purge, "_left_behind")
-    def left_behind(_: Fault, door: Door, archive: Archive, *rest: Any) -> Counter[str]:
-        living = {row.id for row in door.provider.control.sessions(door.agent) if not row.ended}
-        page = archive.page(Kind.MESSAGE, after="", tag=None, limit=1_000, chars_max=0)
+    def left_behind(_: Fault, context: OwnerContext, owner_compartment: OwnerCompartment, *rest: Any) -> Counter[str]:
+        living = {row.id for row in context.provider.control.sessions(context.agent) if not row.ended}
+        page = owner_compartment.page(RecordKind.MESSAGE, after="", tag=None, limit=1_000, chars_max=0)
         return Counter(session for record in page if (session := session_of(record.key)) not in living)
 
 

@@ -9,20 +9,20 @@ from typing import Any, Self
 
 from tests.yardstick.leaks import Fault, Patch, leak, replaced
 
-from tidegate.core.audit import Chain, Recorder
-from tidegate.core.gate import Gate, Seat
-from tidegate.core.session import Session
+from tidegate.audit.chain import Action
+from tidegate.core import session_change
+from tidegate.core.audit_log import AuditLog, Chain
+from tidegate.core.gate import Gate, SessionHandle
 from tidegate.core.sessions import Sessions
 from tidegate.core.witness import Witnesses
-from tidegate.domain.audit import Action
 from tidegate.policy import rules
-from tidegate.policy.decision import Allow
-from tidegate.policy.hooks import LEVEL_ARGUMENTS, SessionOpen, TaintRaise
+from tidegate.policy.decisions import Allow
+from tidegate.policy.events import LEVEL_ARGUMENTS, SessionOpen, TaintRaise
 from tidegate.policy.levels import Level
+from tidegate.session import Session
 from tidegate.storage.control import SessionRow
-from tidegate.storage.inmemory import InMemoryProvider
-from tidegate.storage.inmemory_control import InMemoryControlStore
-from tidegate.storage.inmemory_witness import InMemoryWitness
+from tidegate.storage.inmemory.control_store import InMemoryControlStore
+from tidegate.storage.inmemory.provider import InMemoryProvider, InMemoryWitness
 
 IDS = "ids, sequence numbers, versions"
 CHOICE = "a level that the model chooses (P2)"
@@ -67,15 +67,15 @@ def the_view_reaches_to_the_ceiling(patch: Patch) -> None:
 @leak(ENDS, by_model=True)
 def an_ended_session_is_answered_from_its_last_standing(patch: Patch) -> None:
     @replaced(patch, Gate, "_look")
-    def look(real: Fault, self: Gate, seat: Seat) -> Any:
+    def look(real: Fault, self: Gate, seat: SessionHandle) -> Any:
         return seat.seen if seat.seen is not None else real(self, seat)
 
 
 @leak(ENDS, by_model=True)
 def the_end_of_a_session_is_not_looked_at(patch: Patch) -> None:
     @replaced(patch, rules, "_living")
-    def living(real: Fault, standing: Any) -> Any:
-        return real(standing and replace(standing, ended=False))
+    def living(real: Fault, state: Any) -> Any:
+        return real(state and replace(state, ended=False))
 
 
 # Sessions
@@ -103,7 +103,7 @@ def a_raise_sets_the_taint_instead_of_joining(patch: Patch) -> None:
 def a_raise_forgets_the_ceiling(patch: Patch) -> None:
     @replaced(patch, rules, "_raise")
     def decide(real: Fault, event: TaintRaise) -> Any:
-        return real(replace(event, standing=event.standing and replace(event.standing, ceiling=Level.RESTRICTED)))
+        return real(replace(event, state=event.state and replace(event.state, ceiling=Level.RESTRICTED)))
 
 
 @leak(TAINT, by_put_back=True)
@@ -130,8 +130,8 @@ def the_name_of_a_lost_session_is_free(patch: Patch) -> None:
 
 @leak(ENDS, by_put_back=True)
 def a_reset_in_the_audit_is_not_looked_for(patch: Patch) -> None:
-    @replaced(patch, InMemoryWitness, "standings")
-    def standings(real: Fault, self: InMemoryWitness, session: str) -> Any:
+    @replaced(patch, InMemoryWitness, "state_actions")
+    def state_actions(real: Fault, self: InMemoryWitness, session: str) -> Any:
         return real(self, session) - {Action.RESET}
 
 
@@ -226,41 +226,43 @@ def a_changed_ceiling_is_entered_at_the_lowest_level(patch: Patch) -> None:
 
 @leak(AUDIT, by_model=True)
 def a_raise_is_entered_in_the_chain_it_leaves(patch: Patch) -> None:
-    @replaced(patch, Sessions, "_raise")
-    def raise_(real: Fault, self: Sessions, row: SessionRow, *rest: Any) -> Any:
-        return replace(real(self, row, *rest), level=row.taint)
+    @replaced(patch, session_change, "raising")
+    def raising(real: Fault, row: SessionRow, *rest: Any) -> Any:
+        return replace(real(row, *rest), level=row.taint)
 
 
 @leak(AUDIT, by_model=True)
 def refusals_are_not_entered(patch: Patch) -> None:
-    @replaced(patch, Recorder, "record")
-    def record(real: Fault, self: Recorder, row: SessionRow, action: Action, detail: str, **rest: Any) -> Any:
+    @replaced(patch, AuditLog, "record")
+    def record(real: Fault, self: AuditLog, row: SessionRow, action: Action, detail: str, **rest: Any) -> Any:
         if action is not Action.REFUSE:
             real(self, row, action, detail, **rest)
 
 
 def _entered_low(patch: Patch, which: Action) -> None:
-    @replaced(patch, Recorder, "chain")
-    def chain(real: Fault, self: Recorder, agent: str, level: Level) -> Any:
+    @replaced(patch, AuditLog, "chain")
+    def chain(real: Fault, self: AuditLog, agent: str, level: Level) -> Any:
         return _EnteredLow(real(self, agent, level), real(self, agent, Level.PUBLIC), which)
 
 
 class _EnteredLow(AbstractContextManager["_EnteredLow"]):
     """A chain that enters actions of one kind in another."""
 
-    def __init__(self, own: Chain, lowest: Chain, which: Action) -> None:
+    def __init__(
+        self, own: AbstractContextManager[Chain], lowest: AbstractContextManager[Chain], which: Action
+    ) -> None:
         self._own = own
         self._lowest = lowest
         self._which = which
 
     def __enter__(self) -> Self:
-        self._own.__enter__()
+        self._chain = self._own.__enter__()
         return self
 
-    def enter(self, session: str, *entries: tuple[Action, str]) -> None:
-        self._own.enter(session, *(entry for entry in entries if entry[0] is not self._which))
+    def append(self, session: str, *entries: tuple[Action, str]) -> None:
+        self._chain.append(session, *(entry for entry in entries if entry[0] is not self._which))
         with self._lowest as lowest:
-            lowest.enter(session, *(entry for entry in entries if entry[0] is self._which))
+            lowest.append(session, *(entry for entry in entries if entry[0] is self._which))
 
     def __exit__(self, *error: Any) -> None:
         self._own.__exit__(*error)

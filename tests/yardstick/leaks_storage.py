@@ -10,16 +10,16 @@ from typing import Any
 
 from tests.yardstick.leaks import Fault, Patch, above, below, beside, everyone, holding, leak, live, replaced
 
+from tidegate.audit.chain import AuditEvent, chain
 from tidegate.core.witness import Witnesses
-from tidegate.domain.audit import Event, chain
-from tidegate.domain.record import Draft, Kind, Record
-from tidegate.domain.text import Columns
 from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.record import Draft, Record, RecordKind
+from tidegate.search.analysis import Columns
 from tidegate.storage.base import BudgetSpentError
 from tidegate.storage.control import SessionRow
-from tidegate.storage.inmemory import InMemoryCompartment, InMemoryProvider
-from tidegate.storage.inmemory_control import InMemoryControlStore
+from tidegate.storage.inmemory.control_store import InMemoryControlStore
+from tidegate.storage.inmemory.provider import InMemoryCompartment, InMemoryProvider
 
 IDS = "ids, sequence numbers, versions, created-at inherited across levels"
 LOCKS = "lock contention, busy errors"
@@ -57,7 +57,7 @@ def creation_time_comes_from_a_variant_above(patch: Patch) -> None:
 @leak(IDS)
 def a_touch_above_moves_the_time_below(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "touch")
-    def touch(real: Fault, self: InMemoryCompartment, kind: Kind, key: str, at: datetime) -> Any:
+    def touch(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, at: datetime) -> Any:
         real(self, kind, key, at)
         for each in below(self):
             if each.live(kind, [key]):
@@ -67,7 +67,7 @@ def a_touch_above_moves_the_time_below(patch: Patch) -> None:
 @leak(IDS)
 def the_audit_counts_for_the_whole_home(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "append")
-    def append(_: Fault, self: InMemoryCompartment, event: Event) -> Any:
+    def append(_: Fault, self: InMemoryCompartment, event: AuditEvent) -> Any:
         last, total = self.last_entry(), sum(len(each._entries) for each in everyone(self))
         entry = replace(chain(event, last, None), sequence=total + 1)
         self._set(self._entries, len(self._entries) + 1, entry)
@@ -76,7 +76,7 @@ def the_audit_counts_for_the_whole_home(patch: Patch) -> None:
 @leak(IDS)
 def one_audit_chain_runs_through_all_levels(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "append")
-    def append(_: Fault, self: InMemoryCompartment, event: Event) -> Any:
+    def append(_: Fault, self: InMemoryCompartment, event: AuditEvent) -> Any:
         heads = [each.last_entry() for each in above(self)]
         head = next((entry for entry in heads if entry is not None), self.last_entry())
         entry = replace(chain(event, head, None), sequence=len(self._entries) + 1)
@@ -122,7 +122,7 @@ def a_word_only_used_above_is_in_the_vocabulary(patch: Patch) -> None:
 @leak(RANKING)
 def tags_are_known_from_all_levels(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "page")
-    def page(real: Fault, self: InMemoryCompartment, kind: Kind, *, tag: str | None, **rest: Any) -> Any:
+    def page(real: Fault, self: InMemoryCompartment, kind: RecordKind, *, tag: str | None, **rest: Any) -> Any:
         known = {each for record in live(list(everyone(self))) for each in record.tags}
         if tag is not None and known and tag not in known:
             raise InvalidArgument("tag: no memory carries it", argument="tag")
@@ -132,7 +132,7 @@ def tags_are_known_from_all_levels(patch: Patch) -> None:
 @leak(LIMITS)
 def a_page_is_limited_before_the_level_is_filtered(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "page")
-    def page(real: Fault, self: InMemoryCompartment, kind: Kind, **rest: Any) -> Any:
+    def page(real: Fault, self: InMemoryCompartment, kind: RecordKind, **rest: Any) -> Any:
         found = sorted((r for each in (self, *above(self)) for r in real(each, kind, **rest)), key=lambda r: r.key)
         return [record for record in found[: rest["limit"]] if record.level is self.level]
 
@@ -140,7 +140,7 @@ def a_page_is_limited_before_the_level_is_filtered(patch: Patch) -> None:
 @leak(LIMITS)
 def a_page_is_limited_before_the_agent_is_filtered(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "page")
-    def page(real: Fault, self: InMemoryCompartment, kind: Kind, **rest: Any) -> Any:
+    def page(real: Fault, self: InMemoryCompartment, kind: RecordKind, **rest: Any) -> Any:
         found = sorted((r for each in (self, *beside(self)) for r in real(each, kind, **rest)), key=lambda r: r.key)
         return [record for record in found[: rest["limit"]] if record.agent == self.agent]
 
@@ -165,21 +165,21 @@ def hidden_matches_spend_the_work_budget(patch: Patch) -> None:
 @leak("shadowing by what is hidden")
 def a_hidden_variant_shadows(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "read")
-    def read(real: Fault, self: InMemoryCompartment, kind: Kind, key: str, **rest: Any) -> Any:
+    def read(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, **rest: Any) -> Any:
         return None if holding(above(self), key) else real(self, kind, key, **rest)
 
 
 @leak("shadowing by what is another agent's")
 def another_agents_variant_shadows(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "live")
-    def stands(real: Fault, self: InMemoryCompartment, kind: Kind, keys: Collection[str]) -> Any:
+    def stands(real: Fault, self: InMemoryCompartment, kind: RecordKind, keys: Collection[str]) -> Any:
         return real(self, kind, keys) | {key for key in keys if holding(beside(self), key)}
 
 
 @leak(ABSENCE)
 def what_is_hidden_is_not_allowed_instead_of_not_there(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "read")
-    def read(real: Fault, self: InMemoryCompartment, kind: Kind, key: str, **rest: Any) -> Any:
+    def read(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, **rest: Any) -> Any:
         found: Record | None = real(self, kind, key, **rest)
         if found is None and holding(above(self), key):
             raise StorageError("this memory is not for this session")
@@ -217,7 +217,7 @@ def the_quota_is_shared_by_the_agents(patch: Patch) -> None:
 @leak(LOCKS)
 def a_write_above_keeps_the_one_below_waiting(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "append")
-    def append(real: Fault, self: InMemoryCompartment, event: Event) -> Any:
+    def append(real: Fault, self: InMemoryCompartment, event: AuditEvent) -> Any:
         heads = [entry for each in above(self) if (entry := each.last_entry()) is not None]
         if any(entry.event.at == event.at for entry in heads):
             raise StorageError("busy: try again")
@@ -234,8 +234,8 @@ def a_save_is_copied_to_the_levels_below(patch: Patch) -> None:
 
 @leak("own level only (P2)")
 def a_delete_hides_the_variants_below_too(patch: Patch) -> None:
-    @replaced(patch, InMemoryCompartment, "bury")
-    def bury(real: Fault, self: InMemoryCompartment, kind: Kind, key: str, at: datetime) -> Any:
+    @replaced(patch, InMemoryCompartment, "soft_delete")
+    def soft_delete(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, at: datetime) -> Any:
         for each in (self, *below(self)):
             if each.live(kind, [key]):
                 real(each, kind, key, at)
@@ -243,8 +243,8 @@ def a_delete_hides_the_variants_below_too(patch: Patch) -> None:
 
 @leak("own level only (P2)", by_model=True)
 def a_delete_hides_the_variants_above_too(patch: Patch) -> None:
-    @replaced(patch, InMemoryCompartment, "bury")
-    def bury(real: Fault, self: InMemoryCompartment, kind: Kind, key: str, at: datetime) -> Any:
+    @replaced(patch, InMemoryCompartment, "soft_delete")
+    def soft_delete(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, at: datetime) -> Any:
         for each in (self, *above(self)):
             if each.live(kind, [key]):
                 real(each, kind, key, at)
@@ -252,8 +252,8 @@ def a_delete_hides_the_variants_above_too(patch: Patch) -> None:
 
 @leak("own level only (P2)")
 def the_index_of_the_level_below_loses_what_is_deleted_above(patch: Patch) -> None:
-    @replaced(patch, InMemoryCompartment, "bury")
-    def bury(real: Fault, self: InMemoryCompartment, kind: Kind, key: str, at: datetime) -> Any:
+    @replaced(patch, InMemoryCompartment, "soft_delete")
+    def soft_delete(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, at: datetime) -> Any:
         real(self, kind, key, at)
         for each in below(self):
             each._columns.pop(key, None)
@@ -261,8 +261,8 @@ def the_index_of_the_level_below_loses_what_is_deleted_above(patch: Patch) -> No
 
 @leak(DELETED, by_model=True)
 def the_index_keeps_what_is_deleted(patch: Patch) -> None:
-    @replaced(patch, InMemoryCompartment, "bury")
-    def bury(real: Fault, self: InMemoryCompartment, kind: Kind, key: str, at: datetime) -> Any:
+    @replaced(patch, InMemoryCompartment, "soft_delete")
+    def soft_delete(real: Fault, self: InMemoryCompartment, kind: RecordKind, key: str, at: datetime) -> Any:
         columns = self._columns.get(key)
         real(self, kind, key, at)
         if columns is not None:
@@ -272,7 +272,7 @@ def the_index_keeps_what_is_deleted(patch: Patch) -> None:
 @leak(DELETED, by_model=True)
 def what_is_deleted_still_shadows(patch: Patch) -> None:
     @replaced(patch, InMemoryCompartment, "live")
-    def stands(_: Fault, self: InMemoryCompartment, kind: Kind, keys: Collection[str]) -> Any:
+    def stands(_: Fault, self: InMemoryCompartment, kind: RecordKind, keys: Collection[str]) -> Any:
         return {key for key in keys if (kind, key) in self._records}
 
 

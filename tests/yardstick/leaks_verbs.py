@@ -8,16 +8,19 @@ from typing import Any
 
 from tests.yardstick.leaks import Fault, Patch, above, beside, fresh_in_every_world, holding, leak, live, replaced
 
-from tidegate.core import conversation, memory, records, search, session
-from tidegate.core.clearing import Clearing
+from tidegate import session
+from tidegate.core import conversation, memory, search
+from tidegate.core import variants as records
+from tidegate.core.conversation_purge import Clearing
 from tidegate.core.gate import Act, Answer
-from tidegate.core.records import Item
-from tidegate.core.session import SessionMemory
-from tidegate.domain import cursor as cursors
-from tidegate.domain.memory import Status
-from tidegate.domain.record import Kind
+from tidegate.core.variants import NewRecord
 from tidegate.errors import NotFound, Refused
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
+from tidegate.records import cursor as cursors
+from tidegate.records.memory import Status
+from tidegate.records.record import RecordKind
+from tidegate.session import SessionMemory
 from tidegate.storage.base import View, WritableView
 
 IDS = "ids, sequence numbers, versions"
@@ -60,7 +63,7 @@ def a_delete_is_refused_while_a_variant_stands_above(patch: Patch) -> None:
     @replaced(patch, memory, "delete")
     def delete(real: Fault, view: WritableView, act: Act, key: str) -> Any:
         if holding(above(view.own), key):
-            raise Refused("this memory is shadowed", rule="P8")
+            raise Refused("this memory is shadowed", rule=PolicyRule.P1)
         return real(view, act, key)
 
 
@@ -76,14 +79,14 @@ def still_visible_names_a_level_above(patch: Patch) -> None:
 @leak(ABSENCE)
 def a_miss_falls_through_to_the_level_above(patch: Patch) -> None:
     @replaced(patch, records, "variants")
-    def variants(real: Fault, visible: Any, kind: Kind, key: str) -> Any:
+    def variants(real: Fault, visible: Any, kind: RecordKind, key: str) -> Any:
         return real(visible, kind, key) or [each for own in visible[:1] for each in holding(above(own), key)]
 
 
 @leak(ABSENCE)
 def a_miss_falls_through_to_another_agent(patch: Patch) -> None:
     @replaced(patch, records, "variants")
-    def variants(real: Fault, visible: Any, kind: Kind, key: str) -> Any:
+    def variants(real: Fault, visible: Any, kind: RecordKind, key: str) -> Any:
         others = [replace(each, agent=own.agent) for own in visible[:1] for each in holding(beside(own), key)]
         return real(visible, kind, key) or others
 
@@ -94,7 +97,7 @@ def a_delete_falls_to_the_level_below(patch: Patch) -> None:
     def delete(real: Fault, view: WritableView, act: Act, key: str) -> Any:
         visible: tuple[Any, ...] = view.visible
         for own in visible:
-            if own.live(Kind.MEMORY, [key]):
+            if own.live(RecordKind.MEMORY, [key]):
                 lower = tuple(each for each in visible if each.level <= own.level)
                 return real(WritableView(lower, own), act, key)
         return real(view, act, key)
@@ -103,7 +106,7 @@ def a_delete_falls_to_the_level_below(patch: Patch) -> None:
 @leak("own level only (P2)")
 def a_save_goes_to_where_the_key_is(patch: Patch) -> None:
     @replaced(patch, records, "save")
-    def save(real: Fault, view: WritableView, act: Act, item: Item, *rest: Any) -> Any:
+    def save(real: Fault, view: WritableView, act: Act, item: NewRecord, *rest: Any) -> Any:
         visible: tuple[Any, ...] = view.visible
         own = next((each for each in visible if each.live(item.kind, [item.key])), view.own)
         return real(WritableView(view.visible, own), act, item, *rest)
@@ -136,7 +139,7 @@ def get_tells_of_a_newer_variant_above(patch: Patch) -> None:
 @leak("uniqueness and duplicate errors")
 def a_save_is_an_update_when_the_key_is_known_above(patch: Patch) -> None:
     @replaced(patch, records, "save")
-    def save(real: Fault, view: WritableView, act: Act, item: Item, *rest: Any) -> Any:
+    def save(real: Fault, view: WritableView, act: Act, item: NewRecord, *rest: Any) -> Any:
         saved = real(view, act, item, *rest)
         known = saved.status is Status.CREATED and holding(above(view.own), item.key)
         return replace(saved, status=Status.UPDATED) if known else saved
@@ -145,7 +148,7 @@ def a_save_is_an_update_when_the_key_is_known_above(patch: Patch) -> None:
 @leak("uniqueness and duplicate errors")
 def contents_are_stored_once_for_all_levels(patch: Patch) -> None:
     @replaced(patch, records, "save")
-    def save(real: Fault, view: WritableView, act: Act, item: Item, *rest: Any) -> Any:
+    def save(real: Fault, view: WritableView, act: Act, item: NewRecord, *rest: Any) -> Any:
         if any(each.content == item.content for each in live(above(view.own))):
             act = replace(act, ids=lambda: "shared")
         return real(view, act, item, *rest)
@@ -154,7 +157,7 @@ def contents_are_stored_once_for_all_levels(patch: Patch) -> None:
 @leak(IDS)
 def randomness_is_drawn_more_often_when_a_variant_is_hidden(patch: Patch) -> None:
     @replaced(patch, records, "save")
-    def save(real: Fault, view: WritableView, act: Act, item: Item, *rest: Any) -> Any:
+    def save(real: Fault, view: WritableView, act: Act, item: NewRecord, *rest: Any) -> Any:
         for _ in holding(above(view.own), item.key):
             act.ids()
         return real(view, act, item, *rest)
@@ -213,7 +216,7 @@ def shadowing_comes_after_matching(patch: Patch) -> None:
 @leak(LIMITS, by_model=True)
 def a_tag_is_filtered_before_shadowing(patch: Patch) -> None:
     @replaced(patch, records, "merged")
-    def merged(_: Fault, view: View, kind: Kind, *, batch: int, **rest: Any) -> Any:
+    def merged(_: Fault, view: View, kind: RecordKind, *, batch: int, **rest: Any) -> Any:
         found = [record for each in view.visible for record in each.page(kind, limit=1_000, **rest)]
         highest = {record.key: record for record in reversed(found)}
         return iter(sorted(highest.values(), key=lambda record: record.key))
@@ -241,8 +244,8 @@ def the_context_says_how_much_is_hidden(patch: Patch) -> None:
 @leak("other kinds of records")
 def to_dos_are_read_from_above(patch: Patch) -> None:
     @replaced(patch, records, "variants")
-    def variants(real: Fault, visible: Any, kind: Kind, key: str) -> Any:
-        hidden = [each.read(kind, key) for own in visible[:1] for each in above(own) if kind is Kind.TODO]
+    def variants(real: Fault, visible: Any, kind: RecordKind, key: str) -> Any:
+        hidden = [each.read(kind, key) for own in visible[:1] for each in above(own) if kind is RecordKind.TODO]
         return [each for each in hidden if each] or real(visible, kind, key)
 
 
@@ -250,7 +253,7 @@ def to_dos_are_read_from_above(patch: Patch) -> None:
 def a_conversation_is_read_by_every_session(patch: Patch) -> None:
     @replaced(patch, conversation, "_messages")
     def messages(_: Fault, view: View, session: str) -> Any:
-        return records.merged(view, Kind.MESSAGE, tag=None, after="", batch=100, chars_max=records.WHOLE)
+        return records.merged(view, RecordKind.MESSAGE, tag=None, after="", batch=100, chars_max=records.WHOLE)
 
 
 @leak("reset (P7)", by_model=True)
@@ -334,7 +337,7 @@ def cursors_are_numbered_in_the_whole_process(patch: Patch) -> None:
 def searches_are_cached_by_the_query_alone(patch: Patch) -> None:
     cache: dict[Any, Any] = {}
 
-    @replaced(patch, SessionMemory, "find")
+    @replaced(patch, SessionMemory, "search")
     def find(real: Fault, self: SessionMemory, query: str, *, max_results: int | None = 10) -> Any:
         if (query, max_results) not in cache:
             cache[query, max_results] = real(self, query, max_results=max_results)

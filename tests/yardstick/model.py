@@ -14,8 +14,11 @@ from typing import TypeAlias
 
 from tests.yardstick import traces as t
 
-from tidegate.domain import rank, rerank, spelling, text
 from tidegate.policy.levels import Level
+from tidegate.search import analysis as text
+from tidegate.search import ranking as rank
+from tidegate.search import reranking as rerank
+from tidegate.search import spelling
 
 LEVELS = list(Level)
 Cursor: TypeAlias = tuple[str, Level, str | None, str]  # agent, taint, tag, the last key shown

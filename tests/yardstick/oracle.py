@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidegate.policy.levels import Level
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import SessionState
 
 DOWN: dict[Level, frozenset[str]] = {
     Level.PUBLIC: frozenset({"PUBLIC"}),
@@ -40,47 +40,47 @@ class No:
 Verdict: TypeAlias = Yes | No
 
 
-def before_tool(standing: Standing | None, known: bool) -> Verdict:
+def before_tool(state: SessionState | None, known: bool) -> Verdict:
     """P13, P7: a living session. P17: a known tool. P2: the level is the live taint."""
-    broken = _not_living(standing) | (set() if known else {"P17"})
-    return _verdict(broken, standing.taint if standing else Level.PUBLIC)
+    broken = _not_living(state) | (set() if known else {"P17"})
+    return _verdict(broken, state.taint if state else Level.PUBLIC)
 
 
-def after_tool(standing: Standing | None, agent: str, origins: list[tuple[str, Level | None]]) -> Verdict:
+def after_tool(state: SessionState | None, agent: str, origins: list[tuple[str, Level | None]]) -> Verdict:
     """P1, P6: each record is the caller's and may flow to its taint. P4: only while the session lives."""
-    broken = _not_living(standing)
+    broken = _not_living(state)
     if any(owner != agent for owner, _ in origins):
         broken |= {"P1"}
-    if any(label is None or standing is None or not DOWN[label] <= DOWN[standing.taint] for _, label in origins):
+    if any(label is None or state is None or not DOWN[label] <= DOWN[state.taint] for _, label in origins):
         broken |= {"P1"}
-    return _verdict(broken, standing.taint if standing else Level.PUBLIC)
+    return _verdict(broken, state.taint if state else Level.PUBLIC)
 
 
-def output(standing: Standing | None, clearance: Level | None) -> Verdict:
+def output(state: SessionState | None, clearance: Level | None) -> Verdict:
     """P14: what goes out is a write to a sink, and nothing goes where nobody said what may. P4: only while it lives."""
-    broken = _not_living(standing)
-    if clearance is None or (standing is not None and not DOWN[standing.taint] <= DOWN[clearance]):
+    broken = _not_living(state)
+    if clearance is None or (state is not None and not DOWN[state.taint] <= DOWN[clearance]):
         broken |= {"P14"}
-    return _verdict(broken, standing.taint if standing else Level.PUBLIC)
+    return _verdict(broken, state.taint if state else Level.PUBLIC)
 
 
-def raise_taint(standing: Standing | None, source: Level) -> Verdict:
+def raise_taint(state: SessionState | None, source: Level) -> Verdict:
     """P4: taint' = taint ⊔ source, never over the ceiling."""
-    broken = _not_living(standing)
-    if standing is None:
+    broken = _not_living(state)
+    if state is None:
         return _verdict(broken, source)
-    joined = DOWN[standing.taint] | DOWN[source]
-    if not joined <= DOWN[standing.ceiling]:
+    joined = DOWN[state.taint] | DOWN[source]
+    if not joined <= DOWN[state.ceiling]:
         broken |= {"P4"}
     return _verdict(broken, UP[joined])
 
 
-def use_session(standing: Standing | None) -> Verdict:
+def use_session(state: SessionState | None) -> Verdict:
     """P13, P7: only a living session is resumed, ended, or made a parent."""
-    return _verdict(_not_living(standing), standing.taint if standing else Level.PUBLIC)
+    return _verdict(_not_living(state), state.taint if state else Level.PUBLIC)
 
 
-def open_session(level: Level, ceiling: Level, parent: Standing | None, depth: int) -> Verdict:
+def open_session(level: Level, ceiling: Level, parent: SessionState | None, depth: int) -> Verdict:
     """P4: not over its own ceiling. P15: a living parent, at or above its taint, under its ceiling, not too deep."""
     if parent is None:
         return _verdict(set() if DOWN[level] <= DOWN[ceiling] else {"P4"}, level)
@@ -93,40 +93,40 @@ def open_session(level: Level, ceiling: Level, parent: Standing | None, depth: i
     return _verdict(broken, UP[joined])
 
 
-def schedule(standing: Standing | None, ceiling: Level, generation: int) -> Verdict:
+def schedule(state: SessionState | None, ceiling: Level, generation: int) -> Verdict:
     """P16: at the live taint. P15: under its maker's ceiling, not too many generations on. P4: under its own."""
-    broken = _not_living(standing)
-    if standing is None:
+    broken = _not_living(state)
+    if state is None:
         return _verdict(broken, ceiling)
-    if generation > GENERATIONS_MAX or not DOWN[ceiling] <= DOWN[standing.ceiling]:
+    if generation > GENERATIONS_MAX or not DOWN[ceiling] <= DOWN[state.ceiling]:
         broken |= {"P15"}
-    if not DOWN[standing.taint] <= DOWN[ceiling]:
+    if not DOWN[state.taint] <= DOWN[ceiling]:
         broken |= {"P4"}
-    return _verdict(broken, standing.taint)
+    return _verdict(broken, state.taint)
 
 
-def owner_act(standing: Standing | None, level: Level) -> Verdict:
+def owner_act(state: SessionState | None, level: Level) -> Verdict:
     """P4: in a living session, and at its taint as it is then, not as it was."""
-    broken = _not_living(standing)
-    if standing is not None and DOWN[standing.taint] != DOWN[level]:
+    broken = _not_living(state)
+    if state is not None and DOWN[state.taint] != DOWN[level]:
         broken |= {"P4"}
     return _verdict(broken, level)
 
 
-def change_ceiling(standing: Standing | None, ceiling: Level, highest: Level) -> Verdict:
+def change_ceiling(state: SessionState | None, ceiling: Level, highest: Level) -> Verdict:
     """P4: a ceiling under the taint would make the taint a lie. P15: so it would that of a child."""
-    broken = _not_living(standing)
-    if standing is not None and not DOWN[standing.taint] <= DOWN[ceiling]:
+    broken = _not_living(state)
+    if state is not None and not DOWN[state.taint] <= DOWN[ceiling]:
         broken |= {"P4"}
     if not DOWN[highest] <= DOWN[ceiling]:
         broken |= {"P15"}
     return _verdict(broken, ceiling)
 
 
-def _not_living(standing: Standing | None) -> set[str]:
-    if standing is None:
+def _not_living(state: SessionState | None) -> set[str]:
+    if state is None:
         return {"P13"}
-    return {"P7"} if standing.ended else set()
+    return {"P7"} if state.ended else set()
 
 
 def _verdict(broken: set[str], level: Level) -> Verdict:

@@ -10,10 +10,10 @@ from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
 from tests.yardstick.worlds import World
 
-from tidegate.core.store import Store
 from tidegate.errors import Refused, StorageError, TidegateError
 from tidegate.policy.levels import Level
 from tidegate.storage.control import SessionRow
+from tidegate.store import Store
 from tidegate.tools import TOOLS
 
 
@@ -74,6 +74,8 @@ def _against(taint: Level, row: SessionRow, how: str) -> Iterator[str]:
 def _has_acted(store: Store, row: SessionRow) -> bool:
     """Whether any chain holds more of it than that it was opened."""
     entries = Counter(
-        line.entry.event.action.value for line in store.owner(row.agent).trail() if line.entry.event.session == row.id
+        line.entry.event.action.value
+        for line in store.owner(row.agent).find_audit_lines()
+        if line.entry.event.session == row.id
     )
     return entries.total() > entries["open"]

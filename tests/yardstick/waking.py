@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tidegate.agent.history import History
 from tidegate.agent.loop import Agent
-from tidegate.agent.prompt import Model, Piece, Prompt
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from tidegate.agent.prompt import Model, Prompt, ReplyDelta
 from tidegate.agent.toolbox import Toolbox
-from tidegate.agent.turns import Asked, Call, Replied, Returned
-from tidegate.agent.worker import Worker
-from tidegate.agent.workshop import Workshop
-from tidegate.core.session import Session
-from tidegate.core.store import Store
+from tidegate.agent.transcript import History
+from tidegate.config.settings import RunSettings, Settings
 from tidegate.gateway.gateway import Gateway
-from tidegate.home import Run, Settings
 from tidegate.policy.levels import Level
+from tidegate.session import Session
+from tidegate.store import Store
+from tidegate.worker.worker import Worker
+from tidegate.worker.worker_context import WorkerContext
 
 NOWHERE = Path("/no-such-home")  # neither SPINE.md nor TRIGGER.md is there
 
@@ -32,11 +32,17 @@ class Lane:
     """Which ids are given out: those of below, or those of above while something has risen."""
 
     below: Callable[[], str]
-    above: Callable[[], str]
+    above: Callable[[int], str]
     risen: bool = False
+    rises: int = 0
 
     def __call__(self) -> str:
-        return self.above() if self.risen else self.below()
+        return self.above(self.rises) if self.risen else self.below()
+
+    def rise(self) -> None:
+        """From here on ids of above, counted from 1 at each rise: what is written below at once takes one of them."""
+        self.risen = True
+        self.rises += 1
 
 
 class Woken:
@@ -47,11 +53,11 @@ class Woken:
         self._rises = rises
         self._rise = rise
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
         asked, *since = prompt.messages
-        replies = sum(isinstance(each, Replied) for each in since)
-        results = [each.text for each in since if isinstance(each, Returned)]
-        if replies == 0 and isinstance(asked, Asked):
+        replies = sum(isinstance(each, AssistantMessage) for each in since)
+        results = [each.text for each in since if isinstance(each, ToolResult)]
+        if replies == 0 and isinstance(asked, UserMessage):
             yield call("memory_save", f'{{"key": "woken", "content": "{asked.text.split()[-1]}"}}')
         elif replies == 1 and self._rises is not None:
             self._session.raise_taint(self._rises)
@@ -60,15 +66,15 @@ class Woken:
         elif replies == 2 and f'"{self._rises}"' in results[-1]:
             yield call("memory_save", '{"key": "found", "content": "tea from above"}')
         else:
-            yield Replied(f"done: {results[1:]}")
+            yield AssistantMessage(f"done: {results[1:]}")
 
 
-def call(name: str, arguments: str) -> Replied:
-    return Replied("", (Call("c", name, arguments),))
+def call(name: str, arguments: str) -> AssistantMessage:
+    return AssistantMessage("", (ToolCall("c", name, arguments),))
 
 
-class Shop(Workshop):
-    """A workshop whose model plays its part, and whose runs are on the worker's thread."""
+class PlayedContext(WorkerContext):
+    """A context whose model plays its part, and whose runs are on the worker's thread."""
 
     rises: Level | None
     lane: Lane
@@ -78,7 +84,7 @@ class Shop(Workshop):
         return Agent(session, model, self.home, self.clock, self.ids, Toolbox(gateway, ids=self.ids), History(session))
 
     def rise(self) -> None:
-        self.lane.risen = True
+        self.lane.rise()
 
 
 def wake(store: Store, clock: Callable[[], datetime], lane: Lane, agent: str, level: Level, rises: Level | None) -> int:
@@ -88,15 +94,18 @@ def wake(store: Store, clock: Callable[[], datetime], lane: Lane, agent: str, le
         run()
         lane.risen = False
 
-    settings = Settings(run=Run(grace_minutes=1))
-    shop = Shop(store, NOWHERE, settings, nobody, clock, lane, lambda: 0.0, spawn=on_this_thread, holder="h")
-    object.__setattr__(shop, "rises", rises)
-    object.__setattr__(shop, "lane", lane)
-    worker = Worker(shop, agent, level)
+    lane.rises = 0
+    settings = Settings(run=RunSettings(grace_minutes=1))
+    context = PlayedContext(
+        store, NOWHERE, settings, nobody, clock, lane, lambda: 0.0, spawn=on_this_thread, holder="h"
+    )
+    object.__setattr__(context, "rises", rises)
+    object.__setattr__(context, "lane", lane)
+    worker = Worker(context, agent, level)
     done = worker.tick()
     worker.finish()
     return done
 
 
 def nobody() -> Model:
-    raise AssertionError("this shop brings its own")
+    raise AssertionError("this context brings its own")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -13,17 +14,18 @@ from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend
 from tests.yardstick.waking import Lane, wake
 
-from tidegate.core.session import Session
-from tidegate.core.store import Store
-from tidegate.domain.audit import Entry, Place
-from tidegate.domain.memory import Page
-from tidegate.domain.moment import write_time
-from tidegate.domain.rank import Statistics
-from tidegate.domain.record import Kind, Record
+from tidegate.audit.chain import Entry, Place
 from tidegate.errors import Refused, StorageError, TidegateError
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
-from tidegate.storage.base import Reading
+from tidegate.records.memory import Page
+from tidegate.records.record import Record, RecordKind
+from tidegate.records.times import write_timestamp
+from tidegate.search.ranking import Statistics
+from tidegate.session import Session
+from tidegate.storage.base import CompartmentReader
 from tidegate.storage.control import SessionRow
+from tidegate.store import Store
 from tidegate.tools import TOOLS, results
 from tidegate.tools.jobs import shown
 
@@ -48,7 +50,7 @@ class Outcome:
 
     answer: Answer
     raw: object
-    standing: SessionRow | None
+    state: SessionRow | None
 
 
 class World:
@@ -59,7 +61,7 @@ class World:
         self._audit_reads = audit_reads
         self._index = 0
         self._ids = 0
-        self._ids_above = 0
+        self._ids_above = Counter[int]()
         self._lane = Lane(self._next_id, self._next_id_above)
         self._cursors: dict[int, str | None] = {}
         self.handles: dict[t.Seat, Session] = {}
@@ -73,7 +75,7 @@ class World:
 
     def step(self, step: t.Step) -> Outcome:
         """Run one operation at its own time, with its own ids."""
-        self._index, self._ids, self._ids_above = step.index, 0, 0
+        self._index, self._ids, self._ids_above = step.index, 0, Counter()
         raw: object = None
         try:
             answer, raw = self._act(step)
@@ -95,7 +97,7 @@ class World:
     # What lies in the store
 
     @contextmanager
-    def compartment(self, agent: str, level: Level) -> Iterator[Reading]:
+    def compartment(self, agent: str, level: Level) -> Iterator[CompartmentReader]:
         """One compartment, from below the gate."""
         with self.store._provider.view(agent, level) as view:
             yield view.visible[0]
@@ -117,13 +119,12 @@ class World:
         return time_of(self._index)
 
     def _next_id(self) -> str:
-        self._ids, self._ids_above = self._ids + 1, 0
+        self._ids += 1
         return f"{self._index:05}-{self._ids}"
 
-    def _next_id_above(self) -> str:
-        self._ids_above += 1
-        # Anew after each id of below: of two runs that rise, the second's must not depend on what the first drew above.
-        return f"{self._index:05}-above-{self._ids}-{self._ids_above}"
+    def _next_id_above(self, rise: int) -> str:
+        self._ids_above[rise] += 1
+        return f"{self._index:05}-above-{rise}-{self._ids_above[rise]}"
 
     # The operations
 
@@ -173,8 +174,8 @@ class World:
 
     def _is_used(self, agent: str, level: Level) -> bool:
         try:
-            with self.store._provider.archive(agent, level) as archive:
-                return archive.last_entry() is not None
+            with self.store._provider.owner_compartment(agent, level) as owner_compartment:
+                return owner_compartment.last_entry() is not None
         except (StorageError, KeyError):
             return False
 
@@ -211,7 +212,7 @@ class World:
                 arguments = {"query": op.query, "max_results": op.max_results}
                 return session.call_tool("memory_search", arguments), None
             case t.Search():
-                hits = memory.find(op.query, max_results=op.max_results)
+                hits = memory.search(op.query, max_results=op.max_results)
                 return results.searched(op.query, hits), asdict(hits)
             case t.Delete(tool=True):
                 return session.call_tool("memory_delete", {"key": op.key}), None
@@ -286,7 +287,7 @@ class World:
         """The session as its host holds it; after a restart by its name. An ephemeral one cannot be found again."""
         if seat not in self.handles:
             if not seat.named:
-                raise Refused("unknown session", rule="P13")
+                raise Refused("unknown session", rule=PolicyRule.P13)
             self._take(seat, self.store.resume(seat.agent, seat.label))
         return self.handles[seat]
 
@@ -307,10 +308,10 @@ def _of_any_life(row: SessionRow) -> SessionRow:
     return replace(row, life=0)
 
 
-def contents(compartment: Reading) -> Contents:
+def contents(compartment: CompartmentReader) -> Contents:
     """What a compartment holds now: live records in full, statistics, the audit chain."""
-    of = {kind: compartment.page(kind, after="", tag=None, limit=10_000, chars_max=10_000) for kind in Kind}
-    memories = of.pop(Kind.MEMORY)
+    of = {kind: compartment.page(kind, after="", tag=None, limit=10_000, chars_max=10_000) for kind in RecordKind}
+    memories = of.pop(RecordKind.MEMORY)
     others = [record for records in of.values() for record in records]
     return Contents(memories, others, compartment.statistics(), list(compartment.entries()), compartment.place)
 
@@ -351,7 +352,7 @@ def plain(value: object) -> object:
         case Level():
             return value.name
         case datetime():
-            return write_time(value)
+            return write_timestamp(value)
         case Mapping():
             return {name: plain(item) for name, item in value.items()}
         case list():

@@ -8,9 +8,10 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble, Unseen
-from tidegate.agent.turns import Asked, Call, Replied, Returned
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from tidegate.agent.prompt import HiddenDelta, ModelError, ModelErrorKind, Prompt, ReplyDelta
 from tidegate.errors import InvalidArgument
+from tidegate.records.excerpt import cut
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponseStreamEvent
@@ -22,7 +23,7 @@ NO_KEY = "no-key"  # for servers of one's own, which want none
 
 
 def open_model(name: str, base_url: str | None = None, key: str | None = None) -> ProviderModel:
-    """The model of a name, `provider:model`; with a base URL, the model of that name at an OpenAI-compatible server.
+    """Return the model of a name, `provider:model`, or of that name at the OpenAI-compatible server of a base URL.
 
     key: for the base URL. Without one, a provider finds its key in its own environment variable.
     Raises: InvalidArgument when the library is not installed, or the name, the URL or the key will not do.
@@ -67,8 +68,8 @@ class ProviderModel:
         self._provided = provided
         self._says_when_done = says_when_done
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
-        """The response in pieces. Raises: ModelError; nothing of what the provider wrote is in it (P12)."""
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
+        """Yield the response in pieces. Raises: ModelError, which holds nothing that the provider wrote (P12)."""
         from pydantic_ai.direct import model_request_stream
 
         try:
@@ -79,14 +80,14 @@ class ProviderModel:
                 model_request_parameters=_parameters(prompt),
             ) as response:
                 async for event in response:
-                    yield _piece(event)
+                    yield _delta(event)
                 whole = response.get()
                 # The library makes up the reason that did not come; what did come is in the details.
                 if self._says_when_done and "finish_reason" not in (whole.provider_details or {}):
-                    raise ModelError(Trouble.BROKEN)
-                yield _replied(whole)
+                    raise ModelError(ModelErrorKind.BROKEN)
+                yield _reply(whole)
         except Exception as error:  # noqa: BLE001  whatever it is, there is no answer
-            raise _trouble(error) from None
+            raise _model_error(error) from None
 
 
 # What goes out
@@ -107,32 +108,32 @@ def _parameters(prompt: Prompt) -> ModelRequestParameters:
 def _messages(prompt: Prompt) -> list[ModelMessage]:
     from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
 
-    asked = max(place for place, message in enumerate(prompt.messages) if isinstance(message, Asked))
+    last = max(place for place, message in enumerate(prompt.messages) if isinstance(message, UserMessage))
     made: list[ModelMessage] = []
     parts: list[Any] = []
     for place, message in enumerate(prompt.messages):
-        if isinstance(message, Replied):
+        if isinstance(message, AssistantMessage):
             made += [ModelRequest(parts), _response(message)]
             parts = []
-        elif isinstance(message, Returned):
+        elif isinstance(message, ToolResult):
             name = _plain_name(message.name)
             outcome: Any = "failed" if message.failed else "success"
             parts.append(ToolReturnPart(name, message.text, message.call, outcome=outcome))
         else:
-            text = f"{prompt.context}\n\n{message.text}" if place == asked and prompt.context else message.text
+            text = f"{prompt.context}\n\n{message.text}" if place == last and prompt.context else message.text
             _add_user(parts, UserPromptPart(text))
     return [*made, ModelRequest(parts, instructions=prompt.instructions)]
 
 
 def _add_user(parts: list[Any], part: Any) -> None:
-    """Two things said in a row are one message: many models want the roles to take turns."""
+    """Add a part; two of one kind in a row become one message, since many models want the roles to take turns."""
     if parts and type(parts[-1]) is type(part):
         part = type(part)(f"{parts[-1].content}\n\n{part.content}")
         parts.pop()
     parts.append(part)
 
 
-def _response(message: Replied) -> ModelResponse:
+def _response(message: AssistantMessage) -> ModelResponse:
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 
     if message.native:
@@ -148,31 +149,31 @@ def _response(message: Replied) -> ModelResponse:
 
 
 def _plain_name(name: str) -> str:
-    """A tool's name as providers take it back, whatever the model made up."""
+    """Return a tool's name as providers take it back, whatever the model made up."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
 def _plain_arguments(arguments: str) -> str:
-    """Arguments as providers take them back: those that are no JSON object, in one."""
+    """Return arguments as providers take them back: those that are no JSON object, in one."""
     try:
         if isinstance(json.loads(arguments), dict):
             return arguments
     except (ValueError, RecursionError):
         pass
-    return json.dumps({"malformed": arguments[:2_000]} if arguments.strip() else {})
+    return json.dumps({"malformed": cut(arguments, 2_000)} if arguments.strip() else {})
 
 
 # What comes back
 
 
-def _piece(event: ModelResponseStreamEvent) -> Piece:
+def _delta(event: ModelResponseStreamEvent) -> ReplyDelta:
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
     if isinstance(event, PartStartEvent):
-        return event.part.content if isinstance(event.part, TextPart) else Unseen(_size(event.part))
+        return event.part.content if isinstance(event.part, TextPart) else HiddenDelta(_size(event.part))
     if isinstance(event, PartDeltaEvent):
-        return event.delta.content_delta if isinstance(event.delta, TextPartDelta) else Unseen(_size(event.delta))
-    return Unseen(0)
+        return event.delta.content_delta if isinstance(event.delta, TextPartDelta) else HiddenDelta(_size(event.delta))
+    return HiddenDelta(0)
 
 
 def _size(part: object) -> int:
@@ -180,53 +181,53 @@ def _size(part: object) -> int:
     return sum(len(value if isinstance(value, str) else json.dumps(value)) for value in values if value)
 
 
-def _replied(response: ModelResponse) -> Replied:
+def _reply(response: ModelResponse) -> AssistantMessage:
     from pydantic_ai.messages import ModelMessagesTypeAdapter, TextPart, ToolCallPart
 
     calls = tuple(_calls(response))
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     if not (text.strip() or calls) and response.finish_reason == "content_filter":
-        raise ModelError(Trouble.FILTERED)
+        raise ModelError(ModelErrorKind.FILTERED)
     plain = all(isinstance(part, TextPart | ToolCallPart) and not part.provider_details for part in response.parts)
     sound = all(call.arguments == _plain_arguments(call.arguments) for call in calls)
     native = "" if plain or not sound else ModelMessagesTypeAdapter.dump_json([response]).decode()
     cut = "the answer was cut: it reached the model's limit" if response.finish_reason == "length" else ""
-    return Replied(text, calls, native, cut)
+    return AssistantMessage(text, calls, native, cut)
 
 
-def _calls(response: ModelResponse) -> Iterator[Call]:
+def _calls(response: ModelResponse) -> Iterator[ToolCall]:
     from pydantic_ai.messages import ToolCallPart
 
     for part in response.parts:
         if isinstance(part, ToolCallPart):
             arguments = part.args if isinstance(part.args, str) else json.dumps(part.args or {})
-            yield Call(part.tool_call_id, part.tool_name, arguments)
+            yield ToolCall(part.tool_call_id, part.tool_name, arguments)
 
 
-def _trouble(error: Exception) -> ModelError:
-    """Which of our words fit. What the provider wrote may repeat the prompt, so none of it goes on (P12)."""
+def _model_error(error: Exception) -> ModelError:
+    """Return the kind that fits, in our words: what the provider wrote may repeat the prompt (P12)."""
     from pydantic_ai import exceptions as e
 
     if isinstance(error, ModelError):
         return error
-    kinds: list[tuple[type[Exception], Trouble]] = [
-        (e.ModelQuotaExceededError, Trouble.QUOTA),
-        (e.ModelRateLimitError, Trouble.RATE),
-        (e.ModelAuthenticationError, Trouble.KEY),
-        (e.ModelNotFoundError, Trouble.NO_MODEL),
-        (e.ModelContextWindowExceededError, Trouble.TOO_LONG),
-        (e.ModelRequestRejectedError, Trouble.REJECTED),
-        (e.ModelTimeoutError, Trouble.TIMEOUT),
-        (e.ModelRequestTimeout, Trouble.TIMEOUT),
-        (e.ModelConnectionError, Trouble.UNREACHABLE),
-        (e.ContentFilterError, Trouble.FILTERED),
-        (e.ModelAPIError, Trouble.SERVER),
-        (e.UnexpectedModelBehavior, Trouble.GARBLED),
-        (ValueError, Trouble.GARBLED),
+    kinds: list[tuple[type[Exception], ModelErrorKind]] = [
+        (e.ModelQuotaExceededError, ModelErrorKind.QUOTA),
+        (e.ModelRateLimitError, ModelErrorKind.RATE),
+        (e.ModelAuthenticationError, ModelErrorKind.KEY),
+        (e.ModelNotFoundError, ModelErrorKind.NO_MODEL),
+        (e.ModelContextWindowExceededError, ModelErrorKind.TOO_LONG),
+        (e.ModelRequestRejectedError, ModelErrorKind.REJECTED),
+        (e.ModelTimeoutError, ModelErrorKind.TIMEOUT),
+        (e.ModelRequestTimeout, ModelErrorKind.TIMEOUT),
+        (e.ModelConnectionError, ModelErrorKind.UNREACHABLE),
+        (e.ContentFilterError, ModelErrorKind.FILTERED),
+        (e.ModelAPIError, ModelErrorKind.SERVER),
+        (e.UnexpectedModelBehavior, ModelErrorKind.GARBLED),
+        (ValueError, ModelErrorKind.GARBLED),
     ]
     _log.info("a model request failed: %s", type(error).__name__)
-    trouble = next((trouble for kind, trouble in kinds if isinstance(error, kind)), Trouble.BROKEN)
-    return ModelError(trouble, retry_after_seconds=getattr(error, "retry_after", None))
+    kind = next((kind for raised, kind in kinds if isinstance(error, raised)), ModelErrorKind.BROKEN)
+    return ModelError(kind, retry_after_seconds=getattr(error, "retry_after", None))
 
 
 def _bad(reason: str) -> InvalidArgument:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from tidegate.agent.turns import Asked, Replied, Returned
+from tidegate.agent.messages import AssistantMessage, ToolResult, UserMessage
 
-Message = Asked | Replied | Returned
+PromptMessage = UserMessage | AssistantMessage | ToolResult
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
-    """A tool as a model is told of it."""
+class ToolSpec:
+    """A tool as a model sees it."""
 
     name: str
     description: str
@@ -26,35 +26,35 @@ class Prompt:
     """One request to a model.
 
     instructions: the owner's words and ours, for the system role; nothing from outside is ever in them (P18).
-    context: memories, framed as data; it stands before the last thing that the user said, in the user's role.
+    context: memories, marked as data; they go before the last thing that the user said, in the user's role.
     messages: the conversation, oldest first. tools: the same at every taint.
     """
 
     instructions: str
     context: str
-    messages: tuple[Message, ...]
-    tools: Sequence[Offered] = ()
+    messages: tuple[PromptMessage, ...]
+    tools: Sequence[ToolSpec] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
-    """Something of the response that nobody is shown: thoughts, arguments. chars: how much of it."""
+class HiddenDelta:
+    """A part of the response that nobody is shown: thoughts, arguments. chars: its length."""
 
     chars: int
 
 
-Piece = str | Unseen | Replied
-"""A bit of text, a sign of life, or at the very end the whole response."""
+ReplyDelta = str | HiddenDelta | AssistantMessage
+"""A piece of text, a sign of life, or at the very end the whole response."""
 
 
 class Model(Protocol):
     """Answers prompts."""
 
-    def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
-        """The response in pieces, the last of them `Replied`. Raises: ModelError."""
+    def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
+        """Yield the response in pieces, the last of them an `AssistantMessage`. Raises: ModelError."""
 
 
-class Trouble(Enum):
+class ModelErrorKind(Enum):
     """Why a model did not answer, for people. Nothing of what a provider wrote is in it (P12)."""
 
     RATE = "the model's provider takes no more requests for now (rate limit)"
@@ -74,15 +74,22 @@ class Trouble(Enum):
 
 
 TRANSIENT = frozenset(
-    {Trouble.RATE, Trouble.TIMEOUT, Trouble.UNREACHABLE, Trouble.BROKEN, Trouble.SERVER, Trouble.EMPTY}
+    {
+        ModelErrorKind.RATE,
+        ModelErrorKind.TIMEOUT,
+        ModelErrorKind.UNREACHABLE,
+        ModelErrorKind.BROKEN,
+        ModelErrorKind.SERVER,
+        ModelErrorKind.EMPTY,
+    }
 )
-"""What may be over when it is tried again."""
+"""Kinds that may pass when the request is tried again."""
 
 
 class ModelError(Exception):
     """The model did not answer. retry_after_seconds: how long the provider asks to wait, if it says so."""
 
-    def __init__(self, trouble: Trouble, *, retry_after_seconds: float | None = None) -> None:
-        super().__init__(trouble.value)
-        self.trouble = trouble
+    def __init__(self, kind: ModelErrorKind, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(kind.value)
+        self.kind = kind
         self.retry_after_seconds = retry_after_seconds

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate.agent.prompt import ModelError, Piece, Prompt, Trouble
-from tidegate.agent.turns import Asked, Call, Replied, Returned
+from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from tidegate.agent.prompt import ModelError, ModelErrorKind, Prompt, ReplyDelta
 from tidegate.errors import InvalidArgument
 
 _SLOT = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
@@ -25,11 +25,11 @@ _SLOT = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One response. calls: names and arguments, as objects or as the raw text to send. trouble: what goes wrong."""
+    """One response. calls: names and arguments, as objects or as the raw text to send. error: how it fails."""
 
     say: str = ""
     calls: tuple[tuple[str, Mapping[str, Any] | str], ...] = ()
-    trouble: Trouble | None = None
+    error: ModelErrorKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ SCRIPT = (
         ),
     ),
 )
-"""What ships: enough to be told things and to know them the next time."""
+"""The script that ships: enough to learn something and to know it the next time."""
 
 
 class ScriptedModel:
@@ -94,22 +94,22 @@ class ScriptedModel:
     def __init__(self, rules: Sequence[Rule] = SCRIPT) -> None:
         self._rules = rules
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Piece]:
-        """The response, word by word. Raises: ModelError where the script says so."""
-        last = max(place for place, message in enumerate(prompt.messages) if isinstance(message, Asked))
+    async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
+        """Yield the response, word by word. Raises: ModelError where the script says so."""
+        last = max(place for place, message in enumerate(prompt.messages) if isinstance(message, UserMessage))
         since = prompt.messages[last + 1 :]
         asked = prompt.messages[last]
-        done = sum(isinstance(message, Replied) for message in since)
-        step, found = self._step(asked.text if isinstance(asked, Asked) else "", done)
-        slots = _Slots(prompt, found, [each.text for each in since if isinstance(each, Returned)])
+        done = sum(isinstance(message, AssistantMessage) for message in since)
+        step, found = self._step(asked.text if isinstance(asked, UserMessage) else "", done)
+        slots = _Slots(prompt, found, [each.text for each in since if isinstance(each, ToolResult)])
         text = slots.fill(step.say)
         for word in re.findall(r"\S+\s*|\s+", text):
             await asyncio.sleep(0)  # so that it can be stopped in the middle, like any other
             yield word
-        if step.trouble is not None:
-            raise ModelError(step.trouble)
-        calls = [Call(f"call-{len(prompt.messages)}-{n}", *each) for n, each in enumerate(slots.calls(step))]
-        yield Replied(text, tuple(calls))
+        if step.error is not None:
+            raise ModelError(step.error)
+        calls = [ToolCall(f"call-{len(prompt.messages)}-{n}", *each) for n, each in enumerate(slots.calls(step))]
+        yield AssistantMessage(text, tuple(calls))
 
     def _step(self, said: str, done: int) -> tuple[Step, re.Match[str] | None]:
         for rule in self._rules:
@@ -121,7 +121,7 @@ class ScriptedModel:
 
 @dataclass(frozen=True, slots=True)
 class _Slots:
-    """What the texts of a step may hold."""
+    """The values of the slots in a step's texts."""
 
     prompt: Prompt
     found: re.Match[str] | None
@@ -155,18 +155,14 @@ class _Slots:
             case "context":
                 return self.prompt.context
             case "prompt":
-                told = [self.prompt.instructions, self.prompt.context, *map(_text, self.prompt.messages)]
-                return "\n".join(told)
+                texts = [getattr(message, "text", "") for message in self.prompt.messages]
+                return "\n".join([self.prompt.instructions, self.prompt.context, *texts])
             case _:
                 return ""
 
 
-def _text(message: object) -> str:
-    return getattr(message, "text", "")
-
-
 def _first_content(result: str) -> str:
-    """Of the first memory in a result: of a get, a search or a list."""
+    """Return the content of the first memory in the result of a get, a search or a list; "" without one."""
     for line in result.split("\n"):
         try:
             parsed = json.loads(line)
@@ -179,9 +175,9 @@ def _first_content(result: str) -> str:
 
 
 def read_script(path: Path) -> tuple[Rule, ...]:
-    """The rules of a JSON file: `[{"when": …, "steps": [{"say": …, "calls": [{"name": …, "arguments": …}]}]}]`.
+    """Return the rules of a JSON file. Raises: InvalidArgument.
 
-    Raises: InvalidArgument.
+    The file: `[{"when": …, "steps": [{"say": …, "calls": [{"name": …, "arguments": …}], "trouble": …}]}]`.
     """
     try:
         rules = json.loads(path.read_text(encoding="utf-8"))
@@ -216,4 +212,4 @@ def _bad(reason: str) -> InvalidArgument:
 
 def _read_step(step: Mapping[str, Any]) -> Step:
     calls = tuple((call["name"], call["arguments"]) for call in step.get("calls", ()))
-    return Step(step.get("say", ""), calls, Trouble[step["trouble"]] if "trouble" in step else None)
+    return Step(step.get("say", ""), calls, ModelErrorKind[step["trouble"]] if "trouble" in step else None)

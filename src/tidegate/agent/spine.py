@@ -1,4 +1,4 @@
-"""SPINE.md: who an agent is, in its owner's words. A good one is there from the first conversation on."""
+"""SPINE.md: who an agent is, in its owner's words. A good one exists from the first conversation on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ This file is yours to edit: it is read again at every message, and never overwri
 
 
 def ensure_spine(home: Path, agent: str) -> Path:
-    """The path of an agent's SPINE.md; written with a good default when there is none. Raises: StorageError."""
+    """Return the path of an agent's SPINE.md; write a good default where none exists. Raises: StorageError."""
     path = home / "agents" / agent / "SPINE.md"
     try:
         for folder in reversed([path.parent, *path.parent.parents]):

@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.agent.prompt import Offered
-from tidegate.agent.turns import Call
-from tidegate.core.session import Session
-from tidegate.domain.framing import framed, json_line
-from tidegate.domain.record import Origin, least_trusted
+from tidegate.agent.messages import ToolCall
+from tidegate.agent.prompt import ToolSpec
 from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError
+from tidegate.records.excerpt import cut_as_data
+from tidegate.records.jsonl import json_line
+from tidegate.records.prompt_block import data_block
+from tidegate.records.record import Origin, least_trusted
+from tidegate.session import Session
 from tidegate.tools import AGENT_TOOLS
 
 if TYPE_CHECKING:
+    from tidegate.gateway.catalog import CatalogEntry
     from tidegate.gateway.gateway import Gateway
 
 RESULT_CHARS_MAX = 60_000
@@ -25,10 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What a call gave. origin: the least trusted thing that is in the text.
+class ToolOutcome:
+    """The outcome of a call. text: for the model. origin: of the least trusted thing in the text.
 
-    reason: why it failed, in our own words, for the owner. refused: because the policy said no.
+    reason: why it failed, in our own words, for the owner. refused: the policy said no.
     """
 
     text: str
@@ -39,57 +42,57 @@ class Done:
 
 
 class Toolbox:
-    """Runs what a model calls. Nothing that a model sends makes it raise."""
+    """Runs the tools that a model calls. Nothing that a model sends makes it raise."""
 
     def __init__(self, gateway: Gateway | None = None, *, ids: Callable[[], str]) -> None:
         self._gateway = gateway
         self._ids = ids
 
-    def offered(self) -> tuple[Offered, ...]:
-        """All tools, as a model is told of them: the same at every taint. Raises: StorageError (pins)."""
-        own = tuple(Offered(tool.name, tool.description, tool.input_schema) for tool in AGENT_TOOLS.values())
-        return own + tuple(self._foreign())
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Return all tools as a model sees them: the same at every taint. Raises: StorageError (pins)."""
+        own = tuple(ToolSpec(tool.name, tool.description, tool.input_schema) for tool in AGENT_TOOLS.values())
+        return own + tuple(
+            ToolSpec(entry.name, entry.definition.description or "", dict(entry.definition.input_schema))
+            for entry in (self._gateway.tools() if self._gateway is not None else ())
+        )
 
-    async def run(self, session: Session, call: Call) -> Done:
-        """The result for the model, in words that it can pass on; an error is a result too. It raises nothing."""
+    async def run(self, session: Session, call: ToolCall) -> ToolOutcome:
+        """Return the result for the model, in words that it can pass on; an error is a result too. Raises nothing."""
         try:
             arguments = parse(call.arguments)
-            if self._gateway is not None and call.name not in AGENT_TOOLS and self._is_foreign(call.name):
-                result = await self._gateway.call(call.name, arguments)
-                return Done(result.text, result.failed, result.origin, result.reason)
-            return self._done(await asyncio.to_thread(session.call_tool, call.name, arguments))
+            if self._gateway is not None and (entry := await self._find(self._gateway, call.name)) is not None:
+                result = await self._gateway.call_entry(entry, arguments)
+                return ToolOutcome(result.text, result.failed, result.origin, result.reason)
+            return self._outcome(await asyncio.to_thread(session.call_tool, call.name, arguments))
         except TidegateError as error:
-            return _no(error)
+            return _failure(error)
         except Exception as error:  # noqa: BLE001
             # P17: whatever it is, the answer is no. P12: none of its text leaves.
             _log.error("a tool call failed: %s", type(error).__name__)
-            return _no(StorageError("the tool cannot answer"))
+            return _failure(StorageError("the tool cannot answer"))
 
-    def _done(self, result: Mapping[str, Any]) -> Done:
-        text = json_line(result)
-        if len(text) > RESULT_CHARS_MAX:
-            text = json_line({"cut": f"the first {RESULT_CHARS_MAX} of {len(text)}", "text": text[:RESULT_CHARS_MAX]})
+    async def _find(self, gateway: Gateway, name: str) -> CatalogEntry | None:
+        """Return the foreign tool of a name, if a model is told of it: our own come first, unclassified ones do not."""
+        entry = None if name in AGENT_TOOLS else await gateway.find(name)
+        return None if entry is None or entry.classification is None else entry
+
+    def _outcome(self, result: Mapping[str, Any]) -> ToolOutcome:
+        text = cut_as_data(json_line(result), RESULT_CHARS_MAX)
         origin = least_trusted((Origin.AGENT, *_origins(result)))
         if origin.from_outside:  # P18: marked so wherever it is put into a prompt
-            text = framed("The result, with memories that came from outside", "result", [text], self._ids())
-        return Done(text, failed=False, origin=origin)
-
-    def _foreign(self) -> Iterator[Offered]:
-        for offer in self._gateway.tools() if self._gateway is not None else ():
-            definition = offer.definition
-            yield Offered(offer.name, definition.description or "", dict(definition.input_schema))
-
-    def _is_foreign(self, name: str) -> bool:
-        return any(offered.name == name for offered in self._foreign())
+            text = data_block("The result, with memories that came from outside", "result", [text], self._ids())
+        return ToolOutcome(text, failed=False, origin=origin)
 
 
-def _no(error: TidegateError) -> Done:
+def _failure(error: TidegateError) -> ToolOutcome:
     text = json_line({"error": error.to_dict()})
-    return Done(text, True, Origin.AGENT, error.message, refused=isinstance(error, Refused))
+    if isinstance(error, Refused):
+        return ToolOutcome(text, True, Origin.AGENT, error.reason, refused=True)
+    return ToolOutcome(text, True, Origin.AGENT, error.message)
 
 
 def parse(arguments: str) -> dict[str, Any]:
-    """A model's arguments. Raises: InvalidArgument for what is not one JSON object."""
+    """Return a model's arguments. Raises: InvalidArgument for anything but one JSON object."""
     try:
         parsed = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):
@@ -100,7 +103,7 @@ def parse(arguments: str) -> dict[str, Any]:
 
 
 def _origins(value: object) -> Iterator[Origin]:
-    """Where the records in a result came from."""
+    """Yield the origins of the records in a result."""
     if isinstance(value, Mapping):
         if "origin" in value:
             yield Origin(value["origin"])

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from tidegate.core import records
+from tidegate.core import variants as records
 from tidegate.core.gate import Answer
-from tidegate.domain.framing import framed, json_line
-from tidegate.domain.moment import write_time
-from tidegate.domain.record import Kind, Origin, Record, least_trusted
+from tidegate.records.json_object import JsonObject
+from tidegate.records.jsonl import json_line
+from tidegate.records.prompt_block import data_block
+from tidegate.records.record import Origin, Record, RecordKind, least_trusted
+from tidegate.records.times import write_timestamp
 from tidegate.storage.base import View
 
 CONTEXT_TAGS = ("rule", "preference", "persona", "project")
@@ -33,7 +35,7 @@ PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(JsonObject):
     """text: the block, "" when there is nothing. included, left_out: numbers of memories, each key counted once.
 
     left_out: of those that were looked at, up to LEFT_OUT_MAX; the block says where there may be more.
@@ -47,10 +49,10 @@ class Context:
 
 
 def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Context]:
-    """Rules, preferences, persona and project memories visible to the session, as much as fits `chars_max`.
+    """Return rules, preferences, persona and project memories visible to the session, as much as fits `chars_max`.
 
     The work is bounded, however much is remembered and asked for: what was not looked at is said to be left out.
-    Each key stands once, at its shadowed variant. What came from outside cannot forge the end of the block: a memory
+    Each key is there once, at its shadowing variant. What came from outside cannot forge the end of the block: a memory
     is one line of JSON, and the marks carry a fresh number (P18).
     """
     room = min(chars_max, CONTEXT_CHARS_LARGEST)
@@ -70,16 +72,16 @@ def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Con
     if left_out or not complete:
         counted = left_out if complete else f"{left_out} or more"
         lines.append(json_line({"left_out": counted, "hint": "use memory_list or memory_search to see them"}))
-    text = framed("Memories of earlier conversations", "memories", lines, ids()) if lines else ""
+    text = data_block("Memories of earlier conversations", "memories", lines, ids()) if lines else ""
     origin = least_trusted(record.origin for record in chosen)
     return Answer(Context(text, len(chosen), left_out, origin), chosen)
 
 
 def _tagged(view: View, chars_max: int, pages: Iterator[object]) -> Iterator[Record]:
-    """From the session's own level downward, so that what is low cannot crowd out what is high; at each by tag."""
+    """Yield from the session's own level downward, so that low memories cannot crowd out high ones; at each by tag."""
     seen: set[str] = set()
     for depth, tag in product(range(len(view.visible)), CONTEXT_TAGS):
-        found = records.of_level(view, depth, Kind.MEMORY, tag=tag, batch=PAGE, chars_max=chars_max, pages=pages)
+        found = records.of_level(view, depth, RecordKind.MEMORY, tag=tag, batch=PAGE, chars_max=chars_max, pages=pages)
         for record in found:
             if record.key not in seen:
                 seen.add(record.key)
@@ -93,6 +95,6 @@ def _line(record: Record) -> str:
         "tags": record.tags,
         "level": record.level.name,
         "origin": record.origin,
-        "updated_at": write_time(record.updated_at),
+        "updated_at": write_timestamp(record.updated_at),
     }
     return json_line(fields)

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tidegate.core import records
-from tidegate.core.gate import Act, Answer, Gate, Seat
-from tidegate.core.records import Item
-from tidegate.domain.message import is_of, key_of, number_of
-from tidegate.domain.record import Kind, Origin, Record, least_trusted
+from tidegate.core import variants as records
+from tidegate.core.gate import Act, Answer, Gate, SessionHandle
+from tidegate.core.variants import NewRecord
 from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
+from tidegate.records.record import Origin, Record, RecordKind, is_of, key_of, least_trusted, number_of
 from tidegate.storage.base import View, WritableView
 
 _BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Message(JsonObject):
     """One message. number: its place, from 1. content: exactly what the host wrote. level: the taint at that moment.
 
     origin: where it came from, as the host said when it stored it.
@@ -33,14 +33,14 @@ class Message:
 class Conversation:
     """The messages of one session, in order. They outlast restarts; a reset clears them, or a later purge."""
 
-    def __init__(self, gate: Gate, seat: Seat, origin: Origin) -> None:
+    def __init__(self, gate: Gate, handle: SessionHandle, origin: Origin) -> None:
         self._gate = gate
-        self._seat = seat
+        self._handle = handle
         self._origin = origin
 
     def read(self) -> list[Message]:
-        """All messages, oldest first. Raises: Refused, StorageError."""
-        return self._gate.read(self._seat, "conversation", partial(_read, session=self._seat.id))
+        """Return all messages, oldest first. Raises: Refused, StorageError."""
+        return self._gate.read(self._handle, "conversation", partial(_read, session=self._handle.id))
 
     def append(self, contents: Sequence[str], *, origin: Origin | None = None) -> None:
         """Store messages after those there are, at the session's live taint.
@@ -48,8 +48,8 @@ class Conversation:
         origin: where they came from; by default the session's. A session that is marked as from outside stores none
         as more trusted (P18). Raises: Refused, StorageError.
         """
-        verb = partial(_append, session=self._seat.id, contents=contents, origin=self._marked(origin))
-        self._gate.write(self._seat, "conversation", verb)
+        verb = partial(_append, session=self._handle.id, contents=contents, origin=self._marked(origin))
+        self._gate.write(self._handle, "conversation", verb)
 
     def _marked(self, origin: Origin | None) -> Origin:
         if origin is None or self._origin.from_outside:
@@ -64,20 +64,22 @@ def _read(view: View, session: str) -> Answer[list[Message]]:
 
 def _append(view: WritableView, act: Act, session: str, contents: Sequence[str], origin: Origin) -> Answer[None]:
     for number, content in enumerate(contents, _last(view, session) + 1):
-        records.save(view, act, Item(Kind.MESSAGE, key_of(session, number), content, (), origin))
+        records.save(view, act, NewRecord(RecordKind.MESSAGE, key_of(session, number), content, (), origin))
     return Answer(None, ())
 
 
 def _messages(view: View, session: str) -> Iterator[Record]:
     start = key_of(session, 0)
-    for record in records.merged(view, Kind.MESSAGE, tag=None, after=start, batch=_BATCH, chars_max=records.WHOLE):
+    for record in records.merged(
+        view, RecordKind.MESSAGE, tag=None, after=start, batch=_BATCH, chars_max=records.WHOLE
+    ):
         if not is_of(record.key, session):
             return
         yield record
 
 
 def _last(view: View, session: str) -> int:
-    """The number of the last message, without going through all of them. A purge may have taken the first ones."""
+    """Return the number of the last message, without reading all of them. A purge may have taken the first ones."""
     least, most = 0, 1
     while _goes_on(view, session, most):
         least, most = most + 1, 2 * most
@@ -88,7 +90,7 @@ def _last(view: View, session: str) -> int:
 
 
 def _goes_on(view: View, session: str, number: int) -> bool:
-    """Whether there is a message after that one."""
+    """Return whether there is a message after that one."""
     after = key_of(session, number)
-    pages = (each.page(Kind.MESSAGE, after=after, tag=None, limit=1, chars_max=0) for each in view.visible)
+    pages = (each.page(RecordKind.MESSAGE, after=after, tag=None, limit=1, chars_max=0) for each in view.visible)
     return any(is_of(record.key, session) for page in pages for record in page)

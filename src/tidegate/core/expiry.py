@@ -9,21 +9,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from tidegate.domain.audit import Entry, Event
-from tidegate.domain.expiry import NONE_BYGONE, Bygone, Expiry
-from tidegate.domain.rank import Statistics
-from tidegate.domain.record import Draft, Kind, Record
-from tidegate.domain.text import Columns
-from tidegate.storage.base import BudgetSpentError, Candidate, Compartment, Reading
+from tidegate.audit.chain import AuditEvent, Entry
+from tidegate.records.expiry import NONE_BYGONE, Bygone, Expiry
+from tidegate.records.record import Draft, Record, RecordKind
+from tidegate.search.analysis import Columns
+from tidegate.search.ranking import Statistics
+from tidegate.storage.base import BudgetSpentError, Candidate, Compartment, CompartmentReader
 
 PASSED_MAX = 500
 """Expired memories that one look into the index passes over: then it ends, and the search is said to be incomplete."""
 
 
-class Fading(Reading):
+class ExpiringReader(CompartmentReader):
     """A compartment as it is at one moment. Until expired memories are put away, statistics still count them."""
 
-    def __init__(self, inner: Reading, expiry: Expiry, now: datetime) -> None:
+    def __init__(self, inner: CompartmentReader, expiry: Expiry, now: datetime) -> None:
         self.agent = inner.agent
         self.level = inner.level
         self.id = inner.id
@@ -31,17 +31,17 @@ class Fading(Reading):
         self._expiry = expiry
         self._now = now
 
-    def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
+    def read(self, kind: RecordKind, key: str, *, chars_max: int | None = None) -> Record | None:
         record = self._inner.read(kind, key, chars_max=chars_max)
         return None if record is None else self._expiry.seen_at(record, self._now)
 
-    def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
+    def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         return {key for key in self._inner.live(kind, keys) if self._lives(kind, key)}
 
     def page(
-        self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+        self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
     ) -> list[Record]:
-        if kind is Kind.MEMORY:
+        if kind is RecordKind.MEMORY:
             bygone = self._expiry.bygone(self.level, self._now)
         return self._inner.page(kind, after=after, tag=tag, limit=limit, chars_max=chars_max, bygone=bygone)
 
@@ -75,19 +75,19 @@ class Fading(Reading):
     def _living(self, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
         passed = 0
         for each in candidates:
-            if self._lives(Kind.MEMORY, each.key):
+            if self._lives(RecordKind.MEMORY, each.key):
                 yield each
             elif passed == PASSED_MAX:
                 raise BudgetSpentError
             else:
                 passed += 1
 
-    def _lives(self, kind: Kind, key: str) -> bool:
+    def _lives(self, kind: RecordKind, key: str) -> bool:
         record = self.read(kind, key, chars_max=0)
         return record is not None and record.live
 
 
-class FadingCompartment(Fading, Compartment):
+class ExpiringCompartment(ExpiringReader, Compartment):
     """The same, open for writing."""
 
     def __init__(self, inner: Compartment, expiry: Expiry, now: datetime) -> None:
@@ -100,11 +100,11 @@ class FadingCompartment(Fading, Compartment):
     def put(self, draft: Draft, columns: Columns | None) -> None:
         self._own.put(draft, columns)
 
-    def touch(self, kind: Kind, key: str, updated_at: datetime) -> None:
+    def touch(self, kind: RecordKind, key: str, updated_at: datetime) -> None:
         self._own.touch(kind, key, updated_at)
 
-    def bury(self, kind: Kind, key: str, deleted_at: datetime) -> None:
-        self._own.bury(kind, key, deleted_at)
+    def soft_delete(self, kind: RecordKind, key: str, deleted_at: datetime) -> None:
+        self._own.soft_delete(kind, key, deleted_at)
 
-    def append(self, event: Event) -> None:
+    def append(self, event: AuditEvent) -> None:
         self._own.append(event)

@@ -8,20 +8,24 @@ Whatever fails in between fails closed (P17).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Generic, TypeVar
 
-from tidegate.core.audit import Recorder
+from tidegate.audit.chain import Action
+from tidegate.core.audit_log import AuditLog
+from tidegate.core.flow import FlowChecks
+from tidegate.core.judgement import OvertakenError, allowed, judge_again
 from tidegate.core.sessions import Sessions
-from tidegate.domain.audit import Action
-from tidegate.domain.record import Record
-from tidegate.errors import TidegateError
-from tidegate.policy.decision import Decision, Deny
-from tidegate.policy.hooks import PostToolResponse, PreToolCall
-from tidegate.policy.rules import UNKNOWN_SESSION, decide
+from tidegate.errors import Refused, TidegateError
+from tidegate.policy.decisions import Decision
+from tidegate.policy.events import PostToolResponse, PreToolCall
+from tidegate.policy.rules import decide
+from tidegate.records.record import Record
 from tidegate.storage.base import View, Views, WritableView
-from tidegate.storage.control import SessionRow, standing_of
+from tidegate.storage.control import SessionRow, state_of
 
 T = TypeVar("T")
 
@@ -44,19 +48,13 @@ class Act:
 
 
 @dataclass(slots=True)
-class Seat:
-    """A session, and where it stood when last looked at. Only a guess: nothing leaves on its word."""
+class SessionHandle:
+    """A session, and its row when last looked at. Only a guess: nothing leaves on its word."""
 
     id: str
     seen: SessionRow | None
-
-
-class _UndoneError(Exception):
-    """A write is rolled back: the session's standing changed under it (None), or its answer may not leave."""
-
-    def __init__(self, deny: Deny | None) -> None:
-        super().__init__()
-        self.deny = deny
+    looks: int = 0
+    """How often it was looked up: what changes it is nobody's concern, only that it changed."""
 
 
 class Gate:
@@ -66,7 +64,7 @@ class Gate:
         self,
         views: Views,
         sessions: Sessions,
-        recorder: Recorder,
+        audit_log: AuditLog,
         *,
         clock: Callable[[], datetime],
         ids: Callable[[], str],
@@ -74,82 +72,91 @@ class Gate:
     ) -> None:
         self._views = views
         self._sessions = sessions
-        self._recorder = recorder
+        self._audit_log = audit_log
         self._clock = clock
         self._ids = ids
         self._audit_reads = audit_reads
+        self.flow = FlowChecks(sessions, audit_log)
 
-    def read(self, seat: Seat, tool: str, verb: Callable[[View], Answer[T]]) -> T:
-        """What a reading verb answers to the session. Raises: Refused, StorageError, and what the verb raises.
+    def read(self, handle: SessionHandle, tool: str, verb: Callable[[View], Answer[T]]) -> T:
+        """Return what a reading verb answers to the session. Raises: Refused, StorageError, and what the verb raises.
 
-        The verb runs where the session was last seen, which a read may do unseen; its answer, or its error, leaves
-        only if the session still stands there (P4, P13). So a read looks the session up once, after the fact.
+        The verb runs at the taint that was last seen, which a read may do unseen; its answer, or its error, leaves
+        only if the session is still the same (P4, P13). So a read looks the session up once, after the fact.
         """
-        seen = seat.seen
+        seen = handle.seen
         while True:  # each turn follows a raise or an end, of which a session has few
             row = self._admitted(seen, tool, (tool,))
             try:
                 with self._views.view(row.agent, row.taint) as view:
                     answer = verb(view)
             except TidegateError:
-                seen = self._look(seat)
+                seen = self._look(handle)
                 if seen == row:
                     raise
                 continue
-            seen = self._look(seat)
+            seen = self._look(handle)
             if seen == row:
                 return self._release(row, tool, answer)
 
-    def write(self, seat: Seat, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
-        """What a writing verb answers, once its change and entry are stored. Raises: as `read`."""
+    def write(self, handle: SessionHandle, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
+        """Return what a writing verb answers, once its change and entry are stored. Raises: as `read`."""
         while True:  # as above
-            row = self.admit(seat, tool, (tool,))
-            try:
+            row = self.admit(handle, tool, (tool,))
+            with self._audit_log.refusing(tool), suppress(OvertakenError):
                 return self._write(row, verb)
-            except _UndoneError as undone:
-                if undone.deny is not None:
-                    self._recorder.refuse(row, undone.deny, tool)
 
-    def admit(self, seat: Seat, tool: str, known_tools: Collection[str]) -> SessionRow:
-        """The session as it stands now, as PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
-        return self._admitted(self._look(seat), tool, known_tools)
+    def run_reading(self, handle: SessionHandle, tool: str, run: Callable[[], T]) -> T:
+        """Return what a tool that only reads answers. The look-up of the read in it is the only one.
+
+        What it answers without a read, an error above all, leaves after a look-up of its own (P4, P13).
+        Raises: Refused, and what the tool raises.
+        """
+        before = handle.looks
+        try:
+            answer = run()
+        except Refused:
+            raise  # the read in it was refused, and that is entered
+        except Exception:
+            self.admit(handle, tool, (tool,))
+            raise
+        if handle.looks == before:
+            self.admit(handle, tool, (tool,))
+        return answer
+
+    def admit(self, handle: SessionHandle, tool: str, known_tools: Collection[str]) -> SessionRow:
+        """Return the session as it is, if PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
+        return self._admitted(self._look(handle), tool, known_tools)
 
     def _admitted(self, row: SessionRow | None, tool: str, known_tools: Collection[str]) -> SessionRow:
-        decision = decide(PreToolCall(standing_of(row), tool, known_tools))
-        if row is None or isinstance(decision, Deny):
-            known = tool if tool in known_tools else "unknown tool"  # P12: a name of the model's making is content
-            self._recorder.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, known)
-        return row
+        known = tool if tool in known_tools else "unknown tool"  # P12: a name of the model's making is content
+        return self._audit_log.require(row, decide(PreToolCall(state_of(row), tool, known_tools)), known)[0]
 
-    def note_attempt(self, seat: Seat, tool: str, arguments: Collection[str]) -> None:
+    def note_attempt(self, handle: SessionHandle, tool: str, arguments: Collection[str]) -> None:
         """Enter in the audit that a model tried to choose a level; it has no other effect (P2)."""
-        row = self.admit(seat, tool, (tool,))
-        self._recorder.record(row, Action.ATTEMPT, f"{tool} {' '.join(sorted(arguments))}")
+        row = self.admit(handle, tool, (tool,))
+        self._audit_log.record(row, Action.ATTEMPT, f"{tool} {' '.join(sorted(arguments))}")
 
-    def _look(self, seat: Seat) -> SessionRow | None:
-        seat.seen = found = self._sessions.read(seat.id)
-        return found  # not `seat.seen`: another thread may have written there meanwhile what it saw before
+    def _look(self, handle: SessionHandle) -> SessionRow | None:
+        handle.seen = found = self._sessions.read(handle.id)
+        handle.looks += 1
+        return found  # not `handle.seen`: another thread may have written there meanwhile what it saw before
 
     def _release(self, row: SessionRow, tool: str, answer: Answer[T]) -> T:
         if self._audit_reads:
-            self._recorder.record(row, Action.READ, tool)
-        decision = _judge(row, answer)
-        if isinstance(decision, Deny):
-            self._recorder.refuse(row, decision, tool)
+            self._audit_log.record(row, Action.READ, tool)
+        self._audit_log.require(row, _judge(row, answer), tool)
         return answer.value
 
     def _write(self, row: SessionRow, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
         act = Act(row.id, self._clock(), self._ids)
         with self._views.writable_view(row.agent, row.taint) as view, view.own.transaction():
             answer = verb(view, act)
-            if self._sessions.read(row.id) != row:  # P4: again, inside the transaction that it classifies
-                raise _UndoneError(None)
-            decision = _judge(row, answer)
-            if isinstance(decision, Deny):
-                raise _UndoneError(decision)
+            judge_again(partial(self._sessions.read, row.id), row)  # P4: inside the transaction that it classifies
+            allowed(row, _judge(row, answer))
         return answer.value
 
 
 def _judge(row: SessionRow, answer: Answer[T]) -> Decision:
-    """POST_TOOL_RESPONSE: every record that the answer drew on, against the session as it stands now."""
-    return decide(PostToolResponse(row.standing, row.agent, [(each.agent, each.level) for each in answer.records]))
+    """Ask POST_TOOL_RESPONSE: every record that the answer drew on, against the session as it is now."""
+    return decide(PostToolResponse(row.state, row.agent, [(each.agent, each.level) for each in answer.records]))

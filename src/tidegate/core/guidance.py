@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.errors import StorageError
-from tidegate.small_file import read_small
+from tidegate.files import read_small_text
 
 SPINE_BYTES_MAX = 64 * 1024
 
@@ -30,22 +29,9 @@ You have a memory that outlasts this conversation. Use it without being asked.
 
 
 def read_instructions(home: Path, agent: str) -> str:
-    """SPINE.md of an agent, if there is one, and below it the guidance on memory.
+    """Return SPINE.md of an agent, if it has one, and below it the guidance on memory.
 
     Raises: StorageError when SPINE.md is there but too large, not UTF-8 or not readable.
     """
-    spine = _read_spine(home / "agents" / agent / "SPINE.md").strip()
+    spine = read_small_text(home / "agents" / agent / "SPINE.md", SPINE_BYTES_MAX).strip()
     return f"{spine}\n\n{GUIDANCE}" if spine else GUIDANCE
-
-
-def _read_spine(path: Path) -> str:
-    try:
-        data = read_small(path, SPINE_BYTES_MAX)
-        text = data.decode("utf-8-sig")
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError):
-        raise StorageError("SPINE.md: must be a readable file in UTF-8") from None
-    if len(data) > SPINE_BYTES_MAX:
-        raise StorageError(f"SPINE.md: must be at most {SPINE_BYTES_MAX} bytes")
-    return text

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.core import records
+from tidegate.core import variants as records
 from tidegate.core.gate import Act, Answer
-from tidegate.core.records import Item
-from tidegate.domain.cursor import read_cursor, write_cursor
-from tidegate.domain.excerpt import LOOK_AHEAD, AnswerSize, excerpt
-from tidegate.domain.memory import Deleted, Memory, Page, Saved
-from tidegate.domain.record import Kind, Record
+from tidegate.core.variants import NewRecord
 from tidegate.errors import NotFound
 from tidegate.policy.levels import Level
+from tidegate.records.cursor import read_cursor, write_cursor
+from tidegate.records.excerpt import LOOK_AHEAD, AnswerSize, excerpt
+from tidegate.records.memory import Deleted, Memory, Page, Saved
+from tidegate.records.record import Record, RecordKind
 from tidegate.storage.base import View, WritableView
 
 
-def save(view: WritableView, act: Act, items: Sequence[Item]) -> Answer[list[Saved]]:
-    """Each item at the view's own level: created, updated, or unchanged when content and tags are the same."""
+def save(view: WritableView, act: Act, items: Sequence[NewRecord]) -> Answer[list[Saved]]:
+    """Save each item at the view's own level: created, updated, or unchanged when content and tags are the same."""
     return Answer([records.save(view, act, item) for item in items], ())
 
 
 def get(view: View, key: str) -> Answer[Memory | None]:
-    """The highest visible variant, whole, with a word when a lower one is newer."""
-    variants = records.variants(view.visible, Kind.MEMORY, key)
+    """Return the highest visible variant, whole, with a word when a lower one is newer."""
+    variants = records.variants(view.visible, RecordKind.MEMORY, key)
     if not variants:
         return Answer(None, ())
     shown, newest = variants[0], max(variants, key=lambda record: record.updated_at)
@@ -32,12 +32,12 @@ def get(view: View, key: str) -> Answer[Memory | None]:
 
 
 def page(view: View, *, tag: str | None, limit: int, cursor: str | None) -> Answer[Page]:
-    """Memories in key order after the cursor, at most `limit`, each key once. Raises: InvalidArgument (cursor)."""
+    """Return at most `limit` memories in key order after the cursor, each key once. Raises: InvalidArgument."""
     own = view.visible[0]
     after = read_cursor(cursor, own.agent, own.level, tag)
     size, memories, drawn_on = AnswerSize(), list[Memory](), list[Record]()
     batch = limit // len(view.visible) + 2  # of each level; most pages need no second one
-    for record in records.merged(view, Kind.MEMORY, tag=tag, after=after, batch=batch, chars_max=LOOK_AHEAD):
+    for record in records.merged(view, RecordKind.MEMORY, tag=tag, after=after, batch=batch, chars_max=LOOK_AHEAD):
         memory = _memory(record, short=True)
         fits = size.takes(memory)
         if len(memories) == limit or (memories and not fits):
@@ -49,9 +49,9 @@ def page(view: View, *, tag: str | None, limit: int, cursor: str | None) -> Answ
 
 
 def delete(view: WritableView, act: Act, key: str) -> Answer[Deleted]:
-    """Hides the memory at the view's own level. Raises: NotFound, saying where else the key is visible."""
-    own = view.own.read(Kind.MEMORY, key)
-    lower = records.variants(view.visible[1:], Kind.MEMORY, key)
+    """Hide the memory at the view's own level. Raises: NotFound, saying where else the key is visible."""
+    own = view.own.read(RecordKind.MEMORY, key)
+    lower = records.variants(view.visible[1:], RecordKind.MEMORY, key)
     if own is None or not own.live:
         where = {"visible_at": lower[0].level.name} if lower else {}
         raise NotFound("key: nothing is saved under it at this session's level", argument="key", **where)

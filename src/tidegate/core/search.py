@@ -8,36 +8,38 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
-from tidegate.core import records
+from tidegate.core import variants as records
 from tidegate.core.gate import Answer
-from tidegate.domain import rank, rerank, spelling
-from tidegate.domain.excerpt import LOOK_AHEAD, AnswerSize, excerpt
-from tidegate.domain.memory import Explanation, Hit, Hits, Parts
-from tidegate.domain.rank import Scorer, Statistics
-from tidegate.domain.record import Kind, Record
-from tidegate.domain.rerank import Gain
-from tidegate.domain.text import Query, Word
+from tidegate.records.excerpt import LOOK_AHEAD, AnswerSize, excerpt
+from tidegate.records.memory import Explanation, Hit, Hits, ScoreParts
+from tidegate.records.record import Record, RecordKind
+from tidegate.search import ranking as rank
+from tidegate.search import reranking as rerank
+from tidegate.search import spelling
+from tidegate.search.analysis import Query, Word
+from tidegate.search.ranking import Scorer, Statistics
+from tidegate.search.reranking import Gain
 from tidegate.storage.base import BudgetSpentError, Candidate, View
 
 
 def search(view: View, query: Query, *, echoed: str, max_results: int) -> Answer[Hits]:
-    """Visible memories that match, best first. echoed: what else the answer will hold."""
+    """Return the visible memories that match, best first. echoed: what else the answer will hold."""
     with view.snapshot():
         return _hits(view, _ranked(view, query), echoed, max_results)
 
 
 def explain(view: View, query: Query, *, max_results: int) -> Answer[Explanation]:
-    """The same hits, with the terms that the query became and each score by its parts."""
+    """Return the same hits, with the terms that the query became and each score by its parts."""
     with view.snapshot():
         ranking = _ranked(view, query)
         found = _hits(view, ranking, "", max_results)
     words = {word.text: word.terms for word in ranking.query.words}
-    parts = [Parts(each.score, each.base, *each.gain.rounded()) for each in ranking.best[: len(found.value.hits)]]
+    parts = [ScoreParts(each.score, each.base, *each.gain.rounded()) for each in ranking.best[: len(found.value.hits)]]
     return Answer(Explanation(words, ranking.probe, ranking.common, found.value, tuple(parts)), found.records)
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class _RankedCandidate:
     """A candidate, how deep in the view it lies, and its score: BM25, and what its text adds to that.
 
     record: with the beginning of its content, once that was read.
@@ -62,7 +64,7 @@ class _Ranking:
     query: Query
     probe: tuple[str, ...]
     common: tuple[tuple[str, ...], ...]
-    best: list[_Ranked]
+    best: list[_RankedCandidate]
     complete: bool
 
 
@@ -81,7 +83,7 @@ class _Corpus:
             self.frequencies.update(compartment.frequencies(rare))
 
     def words_like(self, word: Word) -> Iterator[str]:
-        """Words in the vocabulary that begin as the word does, or nearly."""
+        """Yield words in the vocabulary that begin as the word does, or nearly."""
         for compartment in self._view.visible:
             for first, below in spelling.ranges(word):
                 yield from compartment.vocabulary(first, below, limit=spelling.VOCABULARY_MAX)
@@ -94,16 +96,16 @@ def _ranked(view: View, query: Query) -> _Ranking:
     probe = rank.select_terms(query, corpus.frequencies)
     common = rank.select_common(query, corpus.frequencies, probe)
     scorer = Scorer(query, corpus.frequencies, corpus.statistics)
-    found: dict[tuple[str, int], _Ranked] = {}
+    found: dict[tuple[str, int], _RankedCandidate] = {}
     complete = all(compartment.index_whole() for compartment in view.visible)
     for depth in range(len(view.visible)):
         newest = list[Candidate]()
         try:
             for each in _candidates(view, depth, probe):
-                found[each.key, depth] = _Ranked(each.key, depth, each.updated_at, scorer.score(each.match))
+                found[each.key, depth] = _RankedCandidate(each.key, depth, each.updated_at, scorer.score(each.match))
             for each in _newest(view, depth, common):
                 newest.append(each)
-                found.setdefault((each.key, depth), _Ranked(each.key, depth, each.updated_at, base=0.0))
+                found.setdefault((each.key, depth), _RankedCandidate(each.key, depth, each.updated_at, base=0.0))
         except BudgetSpentError:
             complete = False
         complete = complete and len(newest) < rank.CANDIDATES_MAX  # else older ones were not looked at
@@ -112,7 +114,7 @@ def _ranked(view: View, query: Query) -> _Ranking:
 
 
 def _corrected(query: Query, corpus: _Corpus) -> Query:
-    """The query, with what words may have been meant that no visible memory holds."""
+    """Return the query, with what words may have been meant that no visible memory holds."""
     unknown = spelling.unknown(query, corpus.frequencies)
     suggestions = {word.text: spelling.closest(word, corpus.words_like(word)) for word in unknown}
     if not any(suggestions.values()):
@@ -122,21 +124,21 @@ def _corrected(query: Query, corpus: _Corpus) -> Query:
 
 
 def _candidates(view: View, depth: int, probe: Sequence[str]) -> Iterator[Candidate]:
-    """Those that hold a word that is looked up."""
+    """Yield those that hold a word that is looked up."""
     return _unshadowed(view, depth, view.visible[depth].candidates(probe)) if probe else iter(())
 
 
 def _newest(view: View, depth: int, common: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-    """The newest of those that hold the common words; how well they match, their texts will tell."""
+    """Yield the newest of those that hold the common words; how well they match, their texts will tell."""
     return _unshadowed(view, depth, view.visible[depth].newest(common)) if common else iter(())
 
 
 def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
-    """The first candidates that nothing above shadows: shadow first, then limit (P5)."""
+    """Return the first candidates that nothing above shadows: shadow first, then limit (P5)."""
     left, spent = rank.CANDIDATES_MAX, False
     while left and not spent:
         batch, spent = _batch(candidates, left)
-        hidden = records.shadowed(view, depth, Kind.MEMORY, [each.key for each in batch])
+        hidden = records.shadowed(view, depth, RecordKind.MEMORY, [each.key for each in batch])
         visible = [each for each in batch if each.key not in hidden]
         yield from visible
         left = left - len(visible) if batch else 0
@@ -145,7 +147,7 @@ def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iter
 
 
 def _batch(candidates: Iterator[Candidate], most: int) -> tuple[list[Candidate], bool]:
-    """The next ones, and whether the bound on the work ended them: what was found before counts."""
+    """Return the next ones, and whether the bound on the work ended them: what was found before counts."""
     batch: list[Candidate] = []
     try:
         for each in islice(candidates, most):
@@ -155,8 +157,10 @@ def _batch(candidates: Iterator[Candidate], most: int) -> tuple[list[Candidate],
     return batch, False
 
 
-def _reranked(view: View, query: Query, best: list[_Ranked], probe: Sequence[str], corpus: _Corpus) -> list[_Ranked]:
-    """The best candidates scored again by their texts, the others after them."""
+def _reranked(
+    view: View, query: Query, best: list[_RankedCandidate], probe: Sequence[str], corpus: _Corpus
+) -> list[_RankedCandidate]:
+    """Return the best candidates scored again by their texts, the others after them."""
     head, tail = best[: rerank.RERANKED_MAX], best[rerank.RERANKED_MAX :]
     read = [_read(view, each, chars_max=rerank.TEXT_CHARS_MAX) for each in head]
     texts = [(each.base, _text(record)) for each, record in zip(head, read, strict=True)]
@@ -165,8 +169,8 @@ def _reranked(view: View, query: Query, best: list[_Ranked], probe: Sequence[str
     return rank.best_first(again) + tail
 
 
-def _read(view: View, each: _Ranked, *, chars_max: int) -> Record | None:
-    return view.visible[each.depth].read(Kind.MEMORY, each.key, chars_max=chars_max)
+def _read(view: View, each: _RankedCandidate, *, chars_max: int) -> Record | None:
+    return view.visible[each.depth].read(RecordKind.MEMORY, each.key, chars_max=chars_max)
 
 
 def _text(record: Record | None) -> str:

@@ -4,74 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
-from tidegate.core.audit import Recorder
-from tidegate.core.clearing import Clearing
+from tidegate.audit.chain import Action
+from tidegate.core import session_change
+from tidegate.core.audit_log import AuditLog
+from tidegate.core.conversation_purge import Clearing
+from tidegate.core.judgement import EnteredLater, Judgement, OvertakenError, allowed, judge_again
+from tidegate.core.session_change import SessionChange
 from tidegate.core.witness import Witnesses
-from tidegate.domain.arguments import check_agent, check_key, check_level
-from tidegate.domain.audit import Action
-from tidegate.domain.limits import Limits
 from tidegate.errors import InvalidArgument, Refused, StorageError
-from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import CeilingChange, Event, PreOutput, Scheduling, SessionOpen, SessionUse, TaintRaise
+from tidegate.policy.decisions import Deny
+from tidegate.policy.events import CeilingChange, PolicyEvent, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
-from tidegate.policy.rules import CHILD_DEPTH_MAX, UNKNOWN_SESSION, decide
-from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
-from tidegate.policy.taint import Standing
+from tidegate.policy.rules import CHILD_DEPTH_MAX, decide
+from tidegate.policy.session_state import SessionState
+from tidegate.records.limits import Limits
+from tidegate.records.validation import check_agent, check_key, check_level
 from tidegate.storage.base import StorageProvider
-from tidegate.storage.control import ControlStore, SessionRow, standing_of
-from tidegate.storage.inmemory_control import EphemeralControlStore
+from tidegate.storage.control import ControlStore, SessionRow, state_of
+from tidegate.storage.inmemory.control_store import EphemeralControlStore
 
-REASON_CHARS_MAX = 200
+Event = Callable[[SessionState | None], PolicyEvent]
+"""What is asked of the policy, of a session in whatever state it is."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """What becomes of a session: what is entered of it in the chain of `level`, and then done in its store."""
-
-    level: Level
-    entries: tuple[tuple[Action, str], ...]
-    apply: Callable[[ControlStore], None]
+Plan = Callable[[SessionRow, Level], SessionChange | None]
+"""What becomes of a session at the level allowed; None where nothing does."""
 
 
 class Sessions:
     """Named sessions in the control store; ephemeral ones, about which nothing is stored, in memory."""
 
-    def __init__(self, provider: StorageProvider, recorder: Recorder, ids: Callable[[], str], limits: Limits) -> None:
+    def __init__(self, provider: StorageProvider, audit_log: AuditLog, ids: Callable[[], str], limits: Limits) -> None:
         self._named = provider.control
         self._ephemeral: ControlStore = EphemeralControlStore()
-        self._recorder = recorder
-        self._clearing = Clearing(provider, recorder.clock)
-        self._witnesses = Witnesses(provider, recorder, self.read, self._set_taint)
+        self._audit_log = audit_log
+        self._clearing = Clearing(provider, audit_log.clock)
+        self._witnesses = Witnesses(provider, audit_log, self.read, self._set_taint)
         self._ids = ids
         self._limits = limits
-        self._told: dict[str, Callable[[Level], None]] = {}
+        self._on_raise: dict[str, Callable[[Level], None]] = {}
 
     # Looking
 
     def read(self, session: str) -> SessionRow | None:
-        """The session as it stands at this moment, ended or not; None when there is none with this id."""
+        """Return the session as it is at this moment, ended or not; None when none has this id."""
         row = self._stored(session)
         return row if row is None or row.parent is None else self._under_parents(row)
 
     def list(self, agent: str) -> list[SessionRow]:
-        """The named sessions of an agent, ended ones too, by name. For the owner."""
+        """Return the named sessions of an agent, ended ones too, by name. For the owner."""
         rows = self._named.sessions(check_agent(agent))
         return [row if row.parent is None else self._under_parents(row) for row in rows]
 
     def find(self, agent: str, name: str) -> SessionRow:
-        """The living session of this name. Raises: Refused (unknown, ended, ceiling)."""
+        """Return the living session of this name. Raises: Refused (unknown, ended, ceiling)."""
         row = self._settled(check_agent(agent), self._check_name(name))
         return self.living(row.id if row else None, "resume")
 
     def named(self, agent: str, name: str) -> SessionRow:
-        """The same as the control store alone has it: for the owner, who puts right what `find` refuses."""
+        """Return the same as the control store alone has it: for the owner, who puts right what `find` refuses."""
         row = self._named.find(check_agent(agent), self._check_name(name))
         return self.living(row.id if row else None, "resume")
 
     def _settled(self, agent: str, name: str) -> SessionRow | None:
-        """The session of this name as it is stored, once it and its parents stand where the audit says (P4, P7)."""
+        """Return the session of this name as it is stored, once it and its parents are as the audit says (P4, P7)."""
         row = self._named.find(agent, name)
         return None if row is None else self._witnesses.settled(row)
 
@@ -80,7 +78,7 @@ class Sessions:
     def open(
         self, agent: str, name: str | None, level: Level, ceiling: Level | None = None, parent: str | None = None
     ) -> SessionRow:
-        """The session of this name, raised to `level` if it stood lower; without one, or without a name, a new one.
+        """Return the session of this name, raised to `level` if it was lower; without one, or a name, a new one.
 
         ceiling: of a new session; by default its parent's, else RESTRICTED.
         Raises: Refused (ended, ceiling, parent), InvalidArgument.
@@ -91,49 +89,47 @@ class Sessions:
             check_level(ceiling, "ceiling")
         if name is not None:
             name = self._check_name(name)
-        made = None
-        while made is None:
+        while True:  # each turn follows the opening of another session, or a change of the parent
             row = self._settled(agent, name) if name is not None else None
             if row is not None:
                 return self._resume(row, level, ceiling, parent)
-            made = self._new(agent, name, level, ceiling, parent)
-        return made
+            with suppress(OvertakenError):
+                return self._new(agent, name, level, ceiling, parent)
 
     def new(self, agent: str, name: str, level: Level, ceiling: Level | None = None) -> SessionRow:
-        """A new session of this name. Raises: InvalidArgument when a session has or had the name."""
+        """Make a new session of this name. Raises: InvalidArgument when a session has or had the name."""
         name = self._check_name(name)
         check_level(level)
         if ceiling is not None:
             check_level(ceiling, "ceiling")
-        made = None
-        while made is None:
+        while True:  # as above
             if (taken := self._named.find(check_agent(agent), name)) is not None:
                 how = "had this name, and ended: choose another" if taken.ended else "has this name: it can be raised"
                 raise InvalidArgument(f"name: a session {how}", argument="name")
-            made = self._new(agent, name, level, ceiling, None)
-        return made
+            with suppress(OvertakenError):
+                return self._new(agent, name, level, ceiling, None)
 
-    def _new(
-        self, agent: str, name: str | None, level: Level, ceiling: Level | None, parent: str | None
-    ) -> SessionRow | None:
-        """None when another was first with this name, or the parent was changed meanwhile: then all starts anew."""
+    def _new(self, agent: str, name: str | None, level: Level, ceiling: Level | None, parent: str | None) -> SessionRow:
+        """Make a session. Raises: OvertakenError when another was first with this name, or the parent changed."""
         above = self._parent(agent, parent)
         limit = ceiling if ceiling is not None else above.ceiling if above else Level.RESTRICTED
-        decision = decide(SessionOpen(level, limit, standing_of(above), self._depth(above)))
+        decision = decide(SessionOpen(level, limit, state_of(above), self._depth(above)))
         if isinstance(decision, Deny):
-            self._recorder.refuse(above, decision, "open")
-        new = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
+            self._audit_log.refuse(above, decision, "open")
+        row = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
         store = self._ephemeral if name is None else self._named
         if name is not None:
             self._witnesses.require_all_known(agent)
-        with nullcontext() if name is None else self._recorder.chain(agent, new.taint) as chain, store.transaction():
-            row = replace(new, life=self._named.life(agent))
-            if name is not None and self._named.find(agent, name) is not None:
-                return None
-            if above is not None and self.read(above.id) != above:
-                return None
-            if chain is not None:
-                chain.enter(row.id, (Action.OPEN, f"{row.taint} under {row.ceiling}"))
+        with EnteredLater(store.transaction()) as control:
+            with nullcontext() if name is None else self._audit_log.chain(agent, row.taint) as chain:
+                control.enter()
+                row = replace(row, life=self._named.life(agent))
+                if name is not None and self._named.find(agent, name) is not None:
+                    raise OvertakenError
+                if above is not None:
+                    judge_again(partial(self.read, above.id), above)
+                if chain is not None:
+                    chain.append(row.id, (Action.OPEN, f"{row.taint} under {row.ceiling}"))
             store.insert(row)
         return row
 
@@ -166,62 +162,18 @@ class Sessions:
     # Changing
 
     def raise_taint(self, session: str, level: Level, *, reason: str = "", asked_by: SessionRow | None = None) -> Level:
-        """The taint after it was raised to at least `level`, durably; towards a lower level nothing happens (P4).
+        """Raise the taint to at least `level`, durably, and return it; towards a lower level nothing happens (P4).
 
         asked_by: the parent or child whose taint is the reason. A refusal depends on it, and so is entered in its
         chain, which may lie above this session's (P5). Raises: Refused (unknown, ended, ceiling), InvalidArgument.
         """
         check_level(level)
-        row, decision = self._change(
-            session,
-            lambda standing: TaintRaise(standing, level),
-            lambda row, to: self._raise(row, to, reason) if to != row.taint else None,
-        )
-        return self._require(row, decision, "raise", entered_by=asked_by)[1]
 
-    def dispatch(self, session: str, tool: str, classification: Classification | None, pin: Pin) -> Level:
-        """The taint at which a foreign server's tool may now be called: sink and ceiling checked, the source joined in.
+        def plan(row: SessionRow, to: Level) -> SessionChange | None:
+            return None if to == row.taint else session_change.raising(row, to, reason)
 
-        One transaction, durable on return and before the first byte goes out (P4). tool: a name, for the audit.
-        Raises: Refused (unknown, ended, unclassified, pin, sink, ceiling).
-        """
-        row, decision = self._change(
-            session,
-            lambda standing: ServerCall(standing, classification, pin),
-            lambda row, to: self._raise(row, to, tool, (Action.CALL, tool)),
-        )
-        return self._require(row, decision, f"call {tool}")[1]
-
-    def check_send(self, session: str, tool: str, classification: Classification | None, granted: Level | None) -> None:
-        """Whether more bytes may go to the server: P4, for each one after `dispatch`. granted: as in `ServerSend`.
-
-        Raises: Refused (unknown, ended, sink).
-        """
-        row = self.read(session)
-        self._require(row, decide(ServerSend(standing_of(row), classification, granted)), f"send {tool}")
-
-    def check_result(self, session: str, tool: str, classification: Classification | None) -> None:
-        """Whether a result may be handed on: only while the session lives (P4). Raises: Refused (unknown, ended)."""
-        row = self.read(session)
-        self._require(row, decide(ServerResult(standing_of(row), classification)), f"result {tool}")
-
-    def check_output(self, session: str, channel: str, clearance: Level | None) -> None:
-        """Whether what the session says may go to a channel now (PRE_OUTPUT). channel: its name, for the audit.
-
-        Raises: Refused (unknown, ended, clearance).
-        """
-        row = self.read(session)
-        self._require(row, decide(PreOutput(standing_of(row), clearance)), f"output {channel}")
-
-    def check_scheduling(self, session: str, ceiling: Level | None, generation: int) -> Level:
-        """The ceiling of a job that the session is about to make; by default the session's own (P15).
-
-        Raises: Refused (unknown, ended, ceiling, depth).
-        """
-        row = self.read(session)
-        under = ceiling if ceiling is not None else row.ceiling if row else Level.PUBLIC
-        self._require(row, decide(Scheduling(standing_of(row), under, generation)), "schedule")
-        return under
+        with self._audit_log.refusing("raise", entered_by=asked_by):
+            return self.change(session, partial(TaintRaise, source=level), plan)[1]
 
     def set_ceiling(self, session: str, ceiling: Level) -> None:
         """Change how high the session, and any under it, may rise.
@@ -230,23 +182,22 @@ class Sessions:
         """
         check_level(ceiling, "ceiling")
 
-        def plan(row: SessionRow, to: Level) -> _Change:
-            entry = (Action.CEILING, f"{row.ceiling} to {to}")
-            return _Change(row.taint, (entry,), lambda store: store.set_ceiling(session, to))
+        def event(state: SessionState | None) -> PolicyEvent:
+            return CeilingChange(state, ceiling, self._highest_under(session))
 
-        def event(standing: Standing | None) -> Event:
-            return CeilingChange(standing, ceiling, self._highest_under(session))
+        def plan(row: SessionRow, to: Level) -> SessionChange:
+            return SessionChange(row.taint, ((Action.CEILING, f"{row.ceiling} to {to}"),), ceiling=to)
 
-        row, decision = self._change(session, event, plan)
-        self._require(row, decision, "ceiling")
+        with self._audit_log.refusing("ceiling"):
+            self.change(session, event, plan)
 
     def reset(self, session: str) -> bool:
-        """End a session for ever (P7), and with it all its children. Their conversations are really removed.
+        """End a session (P7), and with it all its children. Their conversations are really removed.
 
-        Whether nothing of them remains in any file; where it does, a purge removes it.
+        Returns whether nothing of them remains in any file; where it does, a purge removes it.
         Raises: Refused (unknown, ended), StorageError; then it can be run again.
         """
-        with suppress(Refused, StorageError):  # as high as it stood, so that all of what was said goes
+        with suppress(Refused, StorageError):  # as high as it was, so that all of what was said goes
             if (stored := self._named.read(session)) is not None:
                 self._witnesses.settled(stored)
         # What is stored goes before the session does: interrupted in between, a reset can be run again.
@@ -259,24 +210,22 @@ class Sessions:
             return False  # it has ended all the same
 
     def _end(self, session: str, *, at: Level | None = None) -> SessionRow:
-        """End it, with `at` only if that is still its taint. As it stood then."""
+        """End a session, with `at` only if that is still its taint, and return it as it was then."""
 
-        def plan(_: SessionRow, taint: Level) -> _Change | None:
-            if at not in (None, taint):
-                return None
-            return _Change(taint, ((Action.RESET, ""),), lambda store: store.end(session))
+        def plan(_: SessionRow, taint: Level) -> SessionChange | None:
+            return SessionChange(taint, ((Action.RESET, ""),), ends=True) if at in (None, taint) else None
 
-        row, decision = self._change(session, SessionUse, plan)
-        return self._require(row, decision, "reset")[0]
+        with self._audit_log.refusing("reset"):
+            return self.change(session, SessionUse, plan)[0]
 
     def _highest_under(self, session: str) -> Level:
-        """The highest taint of those in the family that live."""
+        """Return the highest taint of those in the family that live."""
         row = self.read(session)
         family = [self.read(each.id) for each in self._family(row)] if row and not row.ended else []
         return max((each.taint for each in family if each and not each.ended), default=Level.PUBLIC)
 
     def living_of(self, agent: str) -> int:
-        """How many sessions of an agent live, as far as this process knows."""
+        """Return how many sessions of an agent live, as far as this process knows."""
         rows = (row for store in (self._named, self._ephemeral) for row in store.sessions(agent))
         return sum(not self._as_of_now(row).ended for row in rows)
 
@@ -290,7 +239,7 @@ class Sessions:
                 store.end_life(agent)
 
     def _family(self, row: SessionRow) -> Iterator[SessionRow]:
-        """A session and those that descend from it, ended ones too."""
+        """Yield a session and those that descend from it, ended ones too."""
         yield row
         for store in (self._named, self._ephemeral):
             for each in store.sessions(row.agent):
@@ -302,78 +251,79 @@ class Sessions:
 
         Its conversation stays for the audit until a purge: removing it is the owner's, who resets.
         """
-        row, joined = self.living(session, "end"), None
-        while joined is not row.taint:  # each further turn follows a raise, of which a session has few
-            joined = row.taint
+        row = self.living(session, "end")
+        while True:  # each further turn follows a raise, of which a session has few
             if row.parent is not None:
-                self.raise_taint(row.parent, joined, reason="child ended", asked_by=row)
-            row = self._end(session, at=joined)
+                self.raise_taint(row.parent, row.taint, reason="child ended", asked_by=row)
+            joined, row = row.taint, self._end(session, at=row.taint)
+            if row.taint == joined:
+                return
 
-    def _change(
-        self,
-        session: str,
-        event: Callable[[Standing | None], Event],
-        plan: Callable[[SessionRow, Level], _Change | None],
-    ) -> tuple[SessionRow | None, Decision]:
-        """Change a session as planned, where the policy allows the event. As it stood then, and what the policy said.
+    def change(self, session: str, event: Event, plan: Plan) -> Judgement:
+        """Change a session as planned, where the policy allows the event; return it as it was, and the level allowed.
+
+        Raises: DeniedError, which `AuditLog.refusing` makes a `Refused`; StorageError.
+        """
+        judge = partial(self._judge, session, event)
+        while True:  # each turn follows a change of the session, of which it has few
+            row, level = judged = judge()
+            change = plan(row, level)
+            if change is None:
+                return judged
+            with suppress(OvertakenError):
+                self._commit(change, judge, judged)
+                return judged
+
+    def _commit(self, change: SessionChange, judge: Callable[[], Judgement], judged: Judgement) -> None:
+        """Enter a change and store it, if the session is judged under both locks as it was before (P4).
 
         The compartment is taken before the control store, here and everywhere: whoever waits for a compartment keeps
-        nobody else's sessions waiting (P5, P6). Once both are, the session must stand as it was judged (P4).
+        nobody else's sessions waiting (P5, P6).
         """
-        while True:  # each turn follows a change of the session, of which it has few
-            row = self.read(session)
-            decision = decide(event(standing_of(row)))
-            change = plan(row, decision.level) if row is not None and isinstance(decision, Allow) else None
-            if row is None or change is None:
-                return row, decision
-            store = self._store_of(session)
-            with self._recorder.chain(row.agent, change.level) as chain, store.transaction():
-                if self.read(session) == row and decide(event(standing_of(row))) == decision:
-                    # P9: the entry first. A power cut in between leaves an entry too many, never a raise without one.
-                    chain.enter(session, *change.entries)
-                    change.apply(store)
-                    return row, decision
-
-    def _raise(self, row: SessionRow, level: Level, reason: str, *before: tuple[Action, str]) -> _Change:
-        if level == row.taint:
-            return _Change(level, before, lambda _: None)
-
-        def apply(store: ControlStore) -> None:
-            self._set_taint(store, row.id, level)
-
-        detail = f"{row.taint} to {level}: {reason[:REASON_CHARS_MAX]}"
-        return _Change(level, (*before, (Action.RAISE, detail)), apply)
+        row, store = judged[0], self._store_of(judged[0].id)
+        with EnteredLater(store.transaction()) as control:
+            with self._audit_log.chain(row.agent, change.level) as chain:
+                control.enter()
+                judge_again(judge, judged)
+                chain.append(row.id, *change.entries)
+            # P9: the entry is stored first. A power cut here leaves an entry too many, never a raise without one.
+            if change.taint is not None:
+                self._set_taint(store, row.id, change.taint)
+            if change.ceiling is not None:
+                store.set_ceiling(row.id, change.ceiling)
+            if change.ends:
+                store.end(row.id)
 
     def _set_taint(self, store: ControlStore, session: str, level: Level) -> None:
         store.set_taint(session, level)
-        if session in self._told:
-            self._told[session](level)
+        if session in self._on_raise:
+            self._on_raise[session](level)
 
-    def tell(self, session: str, told: Callable[[Level], None] | None) -> None:
-        """Call `told` with the new taint whenever this process raises the session, before anything is read at it.
+    def on_raise(self, session: str, callback: Callable[[Level], None] | None) -> None:
+        """Call `callback` with the new taint whenever this process raises the session, before anything is read at it.
 
         It must be quick, and raise nothing. None: no more.
         """
-        if told is None:
-            self._told.pop(session, None)
+        if callback is None:
+            self._on_raise.pop(session, None)
         else:
-            self._told[session] = told
+            self._on_raise[session] = callback
 
     # Checking
 
     def _stored(self, session: str) -> SessionRow | None:
-        """The row as it is stored, whatever its parents are."""
+        """Return the row as it is stored, whatever its parents are."""
         row = self._ephemeral.read(session)
         return self._named.read(session) if row is None else self._as_of_now(row)
 
     def _as_of_now(self, row: SessionRow) -> SessionRow:
-        """Ended, if it has outlived its agent: another process may have erased that."""
+        """Return it as ended if it has outlived its agent: another process may have erased that."""
         if row.ended or row.life == self._named.life(row.agent):
             return row
         return replace(row, ended=True)
 
     def _under_parents(self, row: SessionRow) -> SessionRow:
-        """A child lives no longer than its parents (P7), and never under a higher ceiling than theirs (P15).
+        """Return a child as its parents leave it: ended with them (P7), never under a higher ceiling (P15).
 
         One that hangs deeper than any is opened, or from itself, has ended (P17).
         """
@@ -386,18 +336,13 @@ class Sessions:
         return replace(row, ended=ended or parent is not None, ceiling=ceiling)
 
     def living(self, session: str | None, what: str = "use") -> SessionRow:
-        """The session as it stands at this moment. Raises: Refused (unknown, ended)."""
+        """Return the session as it is at this moment. Raises: Refused (unknown, ended)."""
         row = self.read(session) if session is not None else None
-        return self._require(row, decide(SessionUse(standing_of(row))), what)[0]
+        return self._audit_log.require(row, decide(SessionUse(state_of(row))), what)[0]
 
-    def _require(
-        self, row: SessionRow | None, decision: Decision, what: str, *, entered_by: SessionRow | None = None
-    ) -> tuple[SessionRow, Level]:
-        """The row and the level allowed; anything else is refused (P17)."""
-        if row is None or isinstance(decision, Deny):
-            denied = decision if isinstance(decision, Deny) else UNKNOWN_SESSION
-            self._recorder.refuse(entered_by or row, denied, what)
-        return row, decision.level
+    def _judge(self, session: str, event: Event) -> Judgement:
+        row = self.read(session)
+        return allowed(row, decide(event(state_of(row))))
 
     def _store_of(self, session: str) -> ControlStore:
         return self._ephemeral if self._ephemeral.read(session) else self._named

@@ -5,48 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tidegate.core import records
-from tidegate.core.gate import Act, Answer, Gate, Seat
-from tidegate.core.records import Item
-from tidegate.domain.limits import Limits
-from tidegate.domain.memory import Saved
-from tidegate.domain.record import Kind, Origin, Record
-from tidegate.domain.todo import KEY, Todo, check_todos, read_todos, write_todos
+from tidegate.core import variants as records
+from tidegate.core.gate import Act, Answer, Gate, SessionHandle
+from tidegate.core.variants import NewRecord
+from tidegate.records.limits import Limits
+from tidegate.records.memory import Saved
+from tidegate.records.record import Origin, Record, RecordKind
+from tidegate.records.todo import KEY, Todo, check_todos, read_todos, write_todos
 from tidegate.storage.base import View, WritableView
 
 
 class SessionTodos:
     """The to-do list as one session sees it: the highest visible variant."""
 
-    def __init__(self, gate: Gate, seat: Seat, limits: Limits, origin: Origin) -> None:
+    def __init__(self, gate: Gate, handle: SessionHandle, limits: Limits, origin: Origin) -> None:
         self._gate = gate
-        self._seat = seat
+        self._handle = handle
         self._limits = limits
         self._origin = origin
 
     def read(self) -> tuple[Todo, ...]:
-        """The list, in its order; empty when there is none. Raises: Refused, StorageError."""
+        """Return the list, in its order; empty when none was written. Raises: Refused, StorageError."""
         return self.read_with_origin()[0]
 
     def read_with_origin(self) -> tuple[tuple[Todo, ...], Origin | None]:
-        """The list as `read` gives it, and where it came from (P18); None when there is none. Raises: as `read`."""
-        return self._gate.read(self._seat, "todo_read", _read)
+        """Return the list as `read` does, and where it came from (P18); None for no list. Raises: as `read`."""
+        return self._gate.read(self._handle, "todo_read", _read)
 
     def write(self, todos: Sequence[Todo | dict[str, object]]) -> tuple[Todo, ...]:
-        """The list as it now is, at the session's live taint; it replaces the one that was seen.
+        """Store the list at the session's live taint, and return it; it replaces the one that was seen.
 
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
         """
         checked = check_todos(todos, self._limits)
-        item = Item(Kind.TODO, KEY, write_todos(checked), (), self._origin)
-        self._gate.write(self._seat, "todo_write", partial(_write, item=item))
+        item = NewRecord(RecordKind.TODO, KEY, write_todos(checked), (), self._origin)
+        self._gate.write(self._handle, "todo_write", partial(_write, item=item))
         return checked
 
 
 def _read(view: View) -> Answer[tuple[tuple[Todo, ...], Origin | None]]:
-    found = records.variants(view.visible, Kind.TODO, KEY)
+    found = records.variants(view.visible, RecordKind.TODO, KEY)
     return Answer((read_todos(found[0].content), found[0].origin) if found else ((), None), found)
 
 
-def _write(view: WritableView, act: Act, item: Item) -> Answer[Saved]:
+def _write(view: WritableView, act: Act, item: NewRecord) -> Answer[Saved]:
     return Answer(records.save(view, act, item), list[Record]())

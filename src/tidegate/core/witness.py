@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from tidegate.core.audit import Recorder
-from tidegate.core.clearing import Clearing
-from tidegate.domain.audit import Action
-from tidegate.policy.decision import Deny
-from tidegate.policy.hooks import TaintRaise
+from tidegate.audit.chain import Action
+from tidegate.core.audit_log import AuditLog
+from tidegate.core.conversation_purge import Clearing
+from tidegate.core.judgement import EnteredLater
+from tidegate.policy.decisions import Deny
+from tidegate.policy.events import TaintRaise
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import CHILD_DEPTH_MAX, OLDER_COPY, decide
 from tidegate.storage.base import StorageProvider
@@ -22,34 +23,34 @@ from tidegate.storage.control import ControlStore, SessionRow
 
 @dataclass(frozen=True, slots=True)
 class Testimony:
-    """What all chains of an agent say of one session. highest: at which it stood; PUBLIC where they say nothing."""
+    """What all chains of an agent say of one session. highest: its highest taint; PUBLIC where they say nothing."""
 
     highest: Level
     ended: bool
 
     def adds_to(self, row: SessionRow) -> bool:
-        """Whether the session stands lower than this, or lives though it ended."""
+        """Return whether the session is lower than this, or lives though it ended."""
         return not row.ended and (self.ended or not self.highest.can_flow_to(row.taint))
 
 
 class Witnesses:
-    """Asks the chains when a session is opened, before any view. Nothing but where it stood leaves from here (P5)."""
+    """Asks the chains when a session is opened, before any view. Nothing but its taint leaves from here (P5)."""
 
     def __init__(
         self,
         provider: StorageProvider,
-        recorder: Recorder,
+        audit_log: AuditLog,
         read: Callable[[str], SessionRow | None],
         set_taint: Callable[[ControlStore, str, Level], None],
     ) -> None:
         self._provider = provider
         self._control = provider.control
-        self._recorder = recorder
+        self._audit_log = audit_log
         self._read = read
         self._set_taint = set_taint
 
     def settled(self, row: SessionRow) -> SessionRow | None:
-        """A named session as it is stored once it and its parents stand as high as the audit says, or have ended.
+        """Return a named session as it is stored once it and its parents are as high as the audit says, or ended.
 
         Nothing is entered: it has been. Raises: Refused (ceiling), StorageError (a chain that cannot be read).
         """
@@ -67,9 +68,9 @@ class Witnesses:
             said = _testimony(self._provider, row.agent, session)
             if not said.adds_to(row):
                 return
-            decision = decide(TaintRaise(row.standing, said.highest))
+            decision = decide(TaintRaise(row.state, said.highest))
             if isinstance(decision, Deny) and not said.ended:
-                self._recorder.refuse(row, decision, "resume")
+                self._audit_log.refuse(row, decision, "resume")
             with self._control.transaction():
                 if self._read(session) == row:
                     stands = max(row.taint, said.highest)
@@ -80,16 +81,16 @@ class Witnesses:
                     return
 
     def require_all_known(self, agent: str) -> None:
-        """Nothing, unless a session was lost: then a new one could bear its name. Raises: Refused, StorageError.
+        """Refuse if a session was lost: a new one could bear its name. Raises: Refused, StorageError.
 
         An older copy lacks what was opened last. So in each chain one known session is enough.
         """
         if next(_lost(self._provider, agent, latest=True), None) is not None:
-            self._recorder.refuse(None, OLDER_COPY, "open")
+            self._audit_log.refuse(None, OLDER_COPY, "open")
 
 
 def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:
-    """Sessions of an agent that the audit knows and the control store does not, the oldest of each chain first.
+    """Return sessions of an agent that the audit knows and the control store does not, of each chain the oldest first.
 
     Their names are in no chain: their ids stand for them. Raises: StorageError.
     """
@@ -101,29 +102,33 @@ def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:
     return rows
 
 
-def end_lost(provider: StorageProvider, recorder: Recorder, row: SessionRow) -> bool:
-    """End one of these for ever, as a reset does; what that returns, too. It is never stored as living.
+def end_lost(provider: StorageProvider, audit_log: AuditLog, row: SessionRow) -> bool:
+    """End one of these for good, as a reset does, and return what that returns. It is never stored as living.
 
     Those under it are lost as well, since they were opened later. Raises: StorageError; then it can be run again.
     """
-    clearing = Clearing(provider, recorder.clock)
+    clearing = Clearing(provider, audit_log.clock)
     places = clearing.clear([row])
-    with recorder.chain(row.agent, row.taint) as chain, provider.control.transaction():
-        if provider.control.read(row.id) is None:  # else another was first
-            chain.enter(row.id, *(() if row.ended else ((Action.RESET, ""),)))  # P9: the entry first
+    with EnteredLater(provider.control.transaction()) as control:
+        with audit_log.chain(row.agent, row.taint) as chain:
+            control.enter()
+            known = provider.control.read(row.id) is not None  # then another was first
+            if not (known or row.ended):
+                chain.append(row.id, (Action.RESET, ""))  # P9: the entry first
+        if not known:
             provider.control.insert(replace(row, ended=True))
     return clearing.scrub(places)
 
 
 def _testimony(provider: StorageProvider, agent: str, session: str) -> Testimony:
     with provider.witnesses(agent) as witnesses:
-        said = [(each.level, each.standings(session)) for each in witnesses]
+        said = [(each.level, each.state_actions(session)) for each in witnesses]
     stood = [level for level, actions in said if actions - {Action.RESET}]
     return Testimony(max(stood, default=Level.PUBLIC), any(Action.RESET in actions for _, actions in said))
 
 
 def _lost(provider: StorageProvider, agent: str, *, latest: bool) -> Iterator[str]:
-    """latest: of each chain only those that come after the latest known one."""
+    """Yield what is lost. latest: of each chain only those that come after the latest known one."""
     known = provider.control.read
     with provider.witnesses(agent) as witnesses:
         for witness in witnesses:
@@ -132,14 +137,14 @@ def _lost(provider: StorageProvider, agent: str, *, latest: bool) -> Iterator[st
                     if latest:
                         break
                     continue
-                acted = any(each.standings(session) - {Action.OPEN} for each in witnesses)
+                acted = any(each.state_actions(session) - {Action.OPEN} for each in witnesses)
                 # An opening alone may have been cut short. And what was being opened is known once it has acted.
                 if (acted or witness.heard(session, after=sequence)) and known(session) is None:
                     yield session
 
 
 def spare_name(control: ControlStore, agent: str, name: str) -> str:
-    """A name like this one that no session has or had."""
+    """Return a name like this one that no session has or had."""
     while control.find(agent, name) is not None:
         name += "'"
     return name

@@ -1,4 +1,4 @@
-"""One kept-open connection to one server, for one session (P14). All that an MCP client library is used for is here."""
+"""One kept-open connection to one server, for one session (P14). The one user of the MCP client library."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ import mcp_types as types
 from mcp import ClientSession, MCPError
 from pydantic import ValidationError
 
-from tidegate.config_servers import Server
+from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway import wire
-from tidegate.gateway.aside import Aside, misplaced
+from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics, misplaced
 from tidegate.gateway.guard import Check, Guard
-from tidegate.gateway.limits import DEFINITION_BYTES_MAX, PAGES_MAX, TOOLS_MAX, CutOffError
 from tidegate.gateway.pins import Definition, Definitions
-from tidegate.gateway.results import Reply
+from tidegate.gateway.replies import Reply
+
+TOOLS_MAX = 500
+PAGES_MAX = 50
+DEFINITION_BYTES_MAX = 256 * 1024
 
 T = TypeVar("T")
 
@@ -30,40 +33,40 @@ for _name in ("mcp", "client"):
     logging.getLogger(_name).propagate = False
 
 
-class Connection(Protocol):
-    """What the gateway needs of a connection. Each act raises CutOffError when the connection is of no more use.
+class ServerConnection(Protocol):
+    """A connection as the gateway uses it. Each act raises CutOffError when the connection is of no more use.
 
     check: called for each message to the server, right before it goes out.
     """
 
     async def definitions(self, check: Check) -> Definitions:
-        """The tools as the server defines them now. Raises: CutOffError, Refused."""
+        """Return the tools as the server defines them now. Raises: CutOffError, Refused."""
 
     async def call(self, check: Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
-        """What the server answers. Raises: CutOffError, Refused."""
+        """Return the server's answer. Raises: CutOffError, Refused."""
 
     async def close(self) -> None:
         """End it, and the server if it was started for it. Sends nothing."""
 
 
-Connect = Callable[[Server, Check], Coroutine[Any, Any, Connection]]
+Connect = Callable[[Server, Check], Coroutine[Any, Any, ServerConnection]]
 
 
 class McpConnection:
     """A connection by MCP, to a process or a URL."""
 
-    def __init__(self, server: Server, aside: Aside | None = None) -> None:
+    def __init__(self, server: Server, diagnostics: ServerDiagnostics | None = None) -> None:
         self._server = server
         self._seconds = server.timeout_seconds
-        self._guard = Guard(aside)
+        self._guard = Guard(diagnostics)
         self._opened: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
         # The library wants a session to be left in the task that entered it; calls and the end come from any.
         self._held = asyncio.ensure_future(self._hold())
 
     @classmethod
-    async def open(cls, server: Server, check: Check, aside: Aside | None = None) -> McpConnection:
-        """A connection on which both sides have introduced themselves. Raises: CutOffError, Refused."""
-        connection = cls(server, aside)
+    async def open(cls, server: Server, check: Check, diagnostics: ServerDiagnostics | None = None) -> McpConnection:
+        """Open a connection, until both sides have introduced themselves. Raises: CutOffError, Refused."""
+        connection = cls(server, diagnostics)
         try:
             await connection._during(check, connection._introduce())
         except BaseException as error:
@@ -74,14 +77,14 @@ class McpConnection:
         return connection
 
     async def definitions(self, check: Check) -> Definitions:
-        """The tools as the server defines them now. Raises: CutOffError, Refused."""
+        """Return the tools as the server defines them now. Raises: CutOffError, Refused."""
         try:
             return await self._during(check, self._list())
         except MCPError:
             raise CutOffError("does not say which tools it has") from None
 
     async def call(self, check: Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
-        """What the server answers, an error of its own included. Raises: CutOffError, Refused."""
+        """Return the server's answer, an error of its own included. Raises: CutOffError, Refused."""
         try:
             session = await self._opened
             asked = session.call_tool(tool, dict(arguments), allow_input_required=True)
@@ -132,7 +135,7 @@ class McpConnection:
         raise CutOffError(f"lists its tools on more than {PAGES_MAX} pages")
 
     async def _during(self, check: Check, act: Coroutine[Any, Any, T]) -> T:
-        """What the act gives, unless the connection breaks or the time is over before."""
+        """Return the result of an act, unless the connection breaks or the time runs out first."""
         task = asyncio.ensure_future(act)
         either: set[asyncio.Future[Any]] = {task, self._guard.broken}
         try:
@@ -157,15 +160,15 @@ class McpConnection:
 
 
 class _Session(ClientSession):
-    """The library's session, and not its client: that one answers a list from memory for as long as a server's `ttlMs`
-    says, where the pin check must see the tools as they are (P14), and requests for input by itself."""
+    """The library's session, and not its client: that one would answer a list from memory for as long as a server's
+    `ttlMs` says, but the pin check must see the tools as they are (P14); and answer requests for input by itself."""
 
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
-        """Do nothing: a schema of the server's choosing can take for ever, and what it promises decides nothing."""
+        """Do nothing: checking a schema of the server's choosing could go on without end, and decides nothing."""
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:
-    """Wait until a task is done; one that is not yet, is cancelled."""
+    """Cancel a task that is not done yet, and wait until it is."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # looked at, whatever comes
     task.cancel()
     await asyncio.wait({task})
@@ -207,24 +210,23 @@ def _shown(block: types.ContentBlock) -> str:
 
 
 async def look(server: Server) -> Definitions:
-    """The tools as a server defines them, for the owner, who asks at no session's taint.
+    """Return the tools as a server defines them, for the owner, who asks at no session's taint.
 
-    Raises: CutOffError, which tells the owner all that is known of the cause.
+    Raises: CutOffError, with all that is known of the cause.
     """
-    aside = Aside()
+    diagnostics = ServerDiagnostics()
     try:
-        connection = await McpConnection.open(server, _unchecked, aside)
+        connection = await McpConnection.open(server, _unchecked, diagnostics)
         try:
             return await connection.definitions(_unchecked)
         finally:
             await connection.close()
     except CutOffError as error:
         if misplaced(server):
-            aside.notice("it runs in an empty folder, so a path in its command must be absolute, or cwd be set")
-        told = CutOffError(f"{error.reason} ({aside.cause})" if aside.cause else error.reason)
-        told.lines = aside.lines
-        raise told from None
+            diagnostics.notice("it runs in an empty folder, so a path in its command must be absolute, or cwd be set")
+        reason = f"{error.reason} ({diagnostics.cause})" if diagnostics.cause else error.reason
+        raise CutOffError(reason, diagnostics.lines) from None
 
 
 def _unchecked(_settled: bool) -> None:
-    """The owner may ask."""
+    """Let every message pass: the owner may ask."""

@@ -1,12 +1,13 @@
-"""The gateway: foreign servers' tools, for one session. What the policy allows is called; nothing else is (P4, P14).
+"""The gateway: foreign servers' tools, for one session. It calls what the policy allows, and nothing else (P4, P14).
 
     async with Gateway(store, session, settings.servers, Pins(home)) as gateway:
-        gateway.tools()                                         # what a model is told of: the same at every taint
+        gateway.tools()                                         # what a model sees: the same at every taint
         result = await gateway.call("files__read_file", {...})  # result.text goes into the conversation
 
-A call, step by step. The tool is looked up. One transaction checks sink and ceiling and raises the taint, durably. Only
-then the server is started or reached, and asked for its definitions, which must be the pinned ones. The call goes out,
-each message checked again. What came back is handed on if the session still lives, marked as data from outside.
+A call, step by step. The tool is looked up once, together with the pins of its server. One transaction checks sink and
+ceiling and raises the taint, durably. Only then the server is started or reached, and asked for its definitions, which
+must be the pinned ones. The call goes out, each message checked again. The answer is handed on if the session still
+lives, marked as data from outside.
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 
-from tidegate.config_servers import Server
-from tidegate.core.session import Session
-from tidegate.core.store import Store, fresh_id
+from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
-from tidegate.gateway.limits import ARGUMENTS_BYTES_MAX, CutOffError
-from tidegate.gateway.offers import Offer, offers
+from tidegate.gateway.catalog import CatalogEntry, catalog
+from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.pins import Definitions, Pins, verdict
-from tidegate.gateway.results import Result, no_answer, outside
+from tidegate.gateway.replies import Result, no_answer, outside
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification, Pin
+from tidegate.session import Session
+from tidegate.store import Store, fresh_id
 
 if TYPE_CHECKING:
-    from tidegate.gateway.connections import Connect, Connection
+    from tidegate.gateway.connections import Connect, ServerConnection
     from tidegate.gateway.guard import Check
+
+ARGUMENTS_BYTES_MAX = 1024 * 1024
 
 T = TypeVar("T")
 
@@ -62,7 +66,7 @@ class Gateway:
         connect: Connect | None = None,
         hop: Hop = asyncio.to_thread,
     ) -> None:
-        self._sessions = store.sessions
+        self._flow = store.flow
         self._session = session.id
         self._servers = servers
         self._pins = pins
@@ -70,34 +74,42 @@ class Gateway:
         self._connect = connect or _connect
         self._hop = hop
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, ServerConnection] = {}
         self._closed = False
 
-    def tools(self) -> list[Offer]:
-        """The tools that can be called, taint permitting: trusted and classified, by name. No server is asked.
+    def tools(self) -> list[CatalogEntry]:
+        """Return the tools that can be called, taint permitting: trusted and classified, by name. Asks no server.
 
         Raises: StorageError when the pins cannot be read.
         """
-        found = offers(self._servers.values(), self._pins)
-        return [offer for offer in found.values() if offer.classification is not None]
+        found = catalog(self._servers.values(), self._pins)
+        return [entry for entry in found.values() if entry.classification is not None]
+
+    async def find(self, name: str) -> CatalogEntry | None:
+        """Return the trusted tool of a name, as it is trusted now, or None. Raises: as `tools`."""
+        return (await self._hop(catalog, self._servers.values(), self._pins)).get(name)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> Result:
-        """What the tool answered, marked as data from outside; or, in our own words, why there is no answer.
+        """Return the tool's answer, marked as data from outside; or, in our own words, why there is none.
 
-        The session's taint may have risen by it. A server that hangs, floods or ends is cut off, and started anew at
+        The session's taint may have risen by it. A server that hangs, floods or ends is cut off, and started again at
         the next call. Cancelling a call leaves the taint as it was raised.
         Raises: Refused (ended, unknown tool, unclassified, pin, sink, ceiling), in words that the model can pass on;
         InvalidArgument, LimitExceeded, StorageError. Then no call was made.
         """
-        offer = (await self._hop(offers, self._servers.values(), self._pins)).get(name)
-        if offer is None:
-            await self._refuse("tool", None, Pin.UNKNOWN)  # its name is the model's own text (P12)
-        _check_arguments(arguments or {})
-        try:
-            async with self._turns[offer.server.name]:
-                return await self._call(offer, arguments or {})
-        except Refused as refused:
-            raise Refused(f"{offer.name}: {refused.message}", **refused.details) from None
+        entry = await self.find(name)
+        if entry is None:
+            await self._refuse(None, None, Pin.UNKNOWN)  # its name is the model's own text (P12)
+        return await self.call_entry(entry, arguments or {})
+
+    async def call_entry(self, entry: CatalogEntry, arguments: Mapping[str, Any]) -> Result:
+        """Return as `call`, for a tool that was just found: it is held against the pins of that moment.
+
+        Raises: Refused, InvalidArgument, LimitExceeded, StorageError. Then no call was made.
+        """
+        _check_arguments(arguments)
+        async with self._turns[entry.server.name]:
+            return await self._call(entry, arguments)
 
     async def close(self) -> None:
         """End every connection. Takes a few seconds at most; nothing is sent."""
@@ -114,40 +126,40 @@ class Gateway:
     ) -> None:
         await self.close()
 
-    async def _call(self, offer: Offer, arguments: Mapping[str, Any]) -> Result:
-        granted = await self._dispatch(offer.name, offer.classification, Pin.TRUSTED)
-        check = partial(self._check, offer, granted)
+    async def _call(self, entry: CatalogEntry, arguments: Mapping[str, Any]) -> Result:
+        granted = await self._dispatch(entry.name, entry.classification, Pin.TRUSTED)
+        check = partial(self._check, entry, granted)
         try:
-            connection, found = await self._ready(offer.server, check)
-            pin = verdict(offer.definition.name, self._pins.of(offer.server.name), found)
+            connection, found = await self._ready(entry.server, check)
+            pin = verdict(entry.definition.name, entry.pinned, found)
             if pin is not Pin.TRUSTED:
-                await self._refuse(offer.name, offer.classification, pin)
-            reply = await connection.call(check, offer.definition.name, arguments)
-            result = outside(offer.name, reply, self._ids())
+                await self._refuse(entry.name, entry.classification, pin)
+            reply = await connection.call(check, entry.definition.name, arguments)
+            result = outside(entry.name, reply, self._ids())
         except CutOffError as error:
-            await self._drop(offer.server)
-            result = no_answer(offer.name, error.reason)
+            await self._drop(entry.server)
+            result = no_answer(entry.name, error.reason)
         except Refused:
-            await self._drop(offer.server)
+            await self._drop(entry.server)
             raise
         # Not in another thread: between this check and the return nothing else gets a turn.
-        self._sessions.check_result(self._session, offer.name, offer.classification)
+        self._flow.check_result(self._session, entry.name, entry.classification)
         return result
 
-    async def _dispatch(self, tool: str, classification: Classification | None, pin: Pin) -> Level:
-        return await self._hop(self._sessions.dispatch, self._session, tool, classification, pin)
+    async def _dispatch(self, tool: str | None, classification: Classification | None, pin: Pin) -> Level:
+        return await self._hop(self._flow.dispatch, self._session, tool, classification, pin)
 
-    async def _refuse(self, tool: str, classification: Classification | None, pin: Pin) -> NoReturn:
-        """What the policy says to a pin that is not trusted, entered in the audit. Never yes (P17)."""
+    async def _refuse(self, tool: str | None, classification: Classification | None, pin: Pin) -> NoReturn:
+        """Raise the policy's refusal of a pin that is not trusted, entered in the audit. Never returns (P17)."""
         await self._dispatch(tool, classification, pin)
-        raise Refused("unknown tool", rule="P17")
+        raise Refused("unknown tool", rule=PolicyRule.P17, tool=tool)
 
-    def _check(self, offer: Offer, granted: Level, settled: bool) -> None:
-        """P4: once more, right before a message goes to the server."""
-        self._sessions.check_send(self._session, offer.name, offer.classification, granted if settled else None)
+    def _check(self, entry: CatalogEntry, granted: Level, settled: bool) -> None:
+        """Raise where a message may not go to the server: asked once more, right before it goes (P4)."""
+        self._flow.check_send(self._session, entry.name, entry.classification, granted if settled else None)
 
-    async def _ready(self, server: Server, check: Check) -> tuple[Connection, Definitions]:
-        """The connection to a server, and how the server defines its tools now."""
+    async def _ready(self, server: Server, check: Check) -> tuple[ServerConnection, Definitions]:
+        """Return the connection to a server, and its tools as it defines them now."""
         self._check_open()
         kept = self._connections.get(server.name)
         if kept is not None:
@@ -171,7 +183,7 @@ class Gateway:
 
 
 def _check_arguments(arguments: Mapping[str, Any]) -> None:
-    """Raises: InvalidArgument, LimitExceeded, for what cannot be sent."""
+    """Raise for arguments that cannot be sent. Raises: InvalidArgument, LimitExceeded."""
     try:
         text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
@@ -188,7 +200,7 @@ def _check_arguments(arguments: Mapping[str, Any]) -> None:
         )
 
 
-async def _connect(server: Server, check: Check) -> Connection:
+async def _connect(server: Server, check: Check) -> ServerConnection:
     from tidegate.gateway.connections import McpConnection  # the library is an extra, and takes a while
 
     return await McpConnection.open(server, check)

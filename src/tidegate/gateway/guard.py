@@ -1,30 +1,38 @@
-"""What may pass between a session and one server, message by message (P4, P14)."""
+"""The guard on the wire to one server: which messages may pass, and how much of them (P4, P14)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import mcp_types as types
 
 from tidegate.errors import Refused
-from tidegate.gateway.aside import Aside
-from tidegate.gateway.limits import CALL_BYTES_MAX, CALL_MESSAGES_MAX, CALL_VALUES_MAX, CutOffError
+from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics
+
+CALL_BYTES_MAX = 16 * 1024 * 1024
+"""All that a server sends during one call, dropped messages included."""
+
+CALL_MESSAGES_MAX = 10_000
+"""The same, counted in messages."""
+
+CALL_VALUES_MAX = 200_000
+"""The same, counted in lists and objects: three bytes of JSON that take hundreds in memory."""
 
 Check = Callable[[bool], None]
-"""Raises Refused when bytes may not go out. True: for those that were settled when the call was allowed."""
+"""Raises Refused when bytes may not go out. True: for bytes that were settled when the call was allowed."""
 
 
 class Guard:
-    """What may pass on one wire, and at which moment.
+    """Decides what may pass on one wire, and when.
 
-    broken: done once the connection is of no more use; its result says why. aside: more on that, for the owner alone.
+    broken: done once the connection is of no more use; its result says why. diagnostics: more on that, for the owner.
     """
 
-    def __init__(self, aside: Aside | None = None) -> None:
-        self.aside = aside
+    def __init__(self, diagnostics: ServerDiagnostics | None = None) -> None:
+        self.diagnostics = diagnostics
         self.broken: asyncio.Future[CutOffError | Refused] = asyncio.get_running_loop().create_future()
         self._check: Check | None = None
         self._during = asyncio.Event()
@@ -33,7 +41,7 @@ class Guard:
 
     @contextmanager
     def during(self, check: Check) -> Iterator[None]:
-        """One call: until its end messages pass, as far as `check` lets them."""
+        """Let messages pass during one call, as far as `check` lets them."""
         self._check = check
         self._bytes = self._values = self._messages = 0
         self._during.set()
@@ -44,16 +52,16 @@ class Guard:
             self._check = None
 
     async def wait(self) -> None:
-        """Until there is a call."""
+        """Wait until there is a call."""
         await self._during.wait()
 
     def give_up(self, why: CutOffError | Refused) -> None:
-        """The first reason counts."""
+        """Break the connection; the first reason counts."""
         if not self.broken.done():
             self.broken.set_result(why)
 
     def count(self, piece: bytes) -> None:
-        """Bytes came in, and are not parsed yet. Raises: CutOffError when it is too much for one call."""
+        """Count bytes that came in, before they are parsed. Raises: CutOffError when they are too many for one call."""
         self._bytes += len(piece)
         self._values += piece.count(b"{") + piece.count(b"[")
         if self._bytes > CALL_BYTES_MAX:
@@ -62,14 +70,15 @@ class Guard:
             self.cut_off(f"sent more than {CALL_VALUES_MAX} lists and objects")
 
     def cut_off(self, reason: str) -> NoReturn:
-        """The connection is of no more use. Raises: CutOffError."""
+        """Give the connection up. Raises: CutOffError."""
         error = CutOffError(reason)
         self.give_up(error)  # here, since a library may stand between this and whoever would hear of it
         raise error
 
     def may_send(self, message: types.JSONRPCMessage) -> bool:
-        """P4: for every message to the server, at the moment at which it goes out."""
-        settled = isinstance(message, types.JSONRPCRequest) or _method(message) == "notifications/initialized"
+        """Return whether a message may go to the server; asked of every one, right before it goes out (P4)."""
+        method = getattr(message, "method", None)
+        settled = isinstance(message, types.JSONRPCRequest) or method == "notifications/initialized"
         if self._check is None or self.broken.done():
             return False
         try:
@@ -83,11 +92,11 @@ class Guard:
         return True
 
     def may_send_now(self, body: bytes) -> bool:
-        """The same of a message as it stands on the wire, once more: where some time passes before it is there."""
+        """Return `may_send` of a message as it is on the wire: asked once more, where connecting takes time."""
         return self.may_send(types.jsonrpc_message_adapter.validate_json(body, by_name=False))
 
     def admits(self, message: types.JSONRPCMessage) -> bool:
-        """P14: an answer that is awaited. All else is unsolicited. Raises: CutOffError when there is too much of it."""
+        """Return whether a message is an awaited answer; no other comes in (P14). Raises: CutOffError for too many."""
         self._messages += 1
         if self._messages > CALL_MESSAGES_MAX:
             raise CutOffError(f"sent more than {CALL_MESSAGES_MAX} messages")
@@ -95,7 +104,3 @@ class Guard:
             return False
         self._awaited.discard(message.id)
         return True
-
-
-def _method(message: Any) -> str | None:
-    return getattr(message, "method", None)

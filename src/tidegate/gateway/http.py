@@ -7,15 +7,15 @@ from typing import cast
 
 import httpx2
 
-from tidegate.config_servers import Server
-from tidegate.gateway.aside import why_not_reached
+from tidegate.config.servers import Server
+from tidegate.gateway.diagnostics import why_not_reached
 from tidegate.gateway.guard import Guard
 
 _REDIRECTED = "answered with a redirect, and none is followed: the owner looks at its url in config.toml"
 
 
 def open_client(server: Server, guard: Guard) -> httpx2.AsyncClient:
-    """A client for one connection, behind the guard."""
+    """Return a client for one connection, behind the guard."""
     return httpx2.AsyncClient(
         headers={**server.headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(server.timeout_seconds),
@@ -27,8 +27,8 @@ def open_client(server: Server, guard: Guard) -> httpx2.AsyncClient:
 class _Guarded(httpx2.AsyncBaseTransport):
     """A transport that sends messages alone, each once and to one address, and counts what comes back.
 
-    A GET would open a stream for what servers say unasked, which is dropped anyway (P14), and would be a message of
-    its own. It is answered here, as by a server that offers none.
+    A GET would open a stream for messages that nobody asked for, which are dropped anyway (P14), and would be a message
+    itself. It is answered here, as by a server that has no such stream.
     """
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, guard: Guard) -> None:
@@ -64,8 +64,8 @@ class _Guarded(httpx2.AsyncBaseTransport):
         return response
 
     def _notice(self, cause: str) -> None:
-        if self._guard.aside is not None:
-            self._guard.aside.notice(cause)
+        if self._guard.diagnostics is not None:
+            self._guard.diagnostics.notice(cause)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

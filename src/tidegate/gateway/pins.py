@@ -1,8 +1,7 @@
 """Pins: the tool definitions that the owner has looked at, by server. Owner state, in `pins.json` in the home.
 
-A tool can be called only while its server defines it exactly as it was when the owner trusted it (P14). What a model
-gets to read of a tool is the pinned text too: so its list of tools is the same at every taint, and no server is asked
-for it.
+A tool can be called only while its server defines it exactly as it did when the owner trusted it (P14). A model reads
+the pinned definition too: so its list of tools is the same at every taint, and no server is asked for it.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate.core.files import writing
-from tidegate.domain.moment import write_time
 from tidegate.errors import StorageError, TidegateError
+from tidegate.files import DOCUMENT_BYTES_MAX, read_small, writing
 from tidegate.policy.servers import Pin
+from tidegate.records.times import write_timestamp
 
 PINS_NAME = "pins.json"
 _FORMAT = 1
@@ -26,7 +25,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool as its server defines it: all that it says about the tool, hints included.
+    """A tool as its server defines it: all its statements about the tool, hints included.
 
     digest: SHA-256 over all of that, independent of the order of keys. size: of the same, in bytes of JSON.
     """
@@ -46,23 +45,23 @@ class Definition:
         object.__setattr__(self, "size", len(text))
 
     def to_dict(self) -> dict[str, Any]:
-        """What the server says, by field."""
+        """Return the server's statements, by field."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
 
 
 Definitions = Mapping[str, Definition]
-"""Of one server, by the name of the tool."""
+"""Definitions of one server, by the name of the tool."""
 
 
 class Pins:
-    """The pins of one home. Looked up afresh each time, so that what the owner trusts holds at once."""
+    """The pins of one home. Looked up at every call, so that what the owner trusts holds from the next call on."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / PINS_NAME
         self._known: tuple[tuple[int, int, int], dict[str, Definitions]] | None = None
 
-    def of(self, server: str) -> Definitions:
-        """The trusted definitions of a server. Raises: StorageError when the file cannot be read or is damaged."""
+    def read(self) -> Mapping[str, Definitions]:
+        """Return the trusted definitions by server. Raises: StorageError when the file cannot be read or is damaged."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -72,13 +71,17 @@ class Pins:
         # The file is replaced, never rewritten, so this tells one from the next.
         stamp = status.st_ino, status.st_mtime_ns, status.st_size
         if self._known is None or self._known[0] != stamp:
-            self._known = stamp, {name: _definitions(pinned) for name, pinned in self._read().items()}
-        return self._known[1].get(server, {})
+            self._known = stamp, {name: _definitions(pinned) for name, pinned in self._load().items()}
+        return self._known[1]
+
+    def of(self, server: str) -> Definitions:
+        """Return the trusted definitions of one server. Raises: as `read`."""
+        return self.read().get(server, {})
 
     def trust(self, server: str, definitions: Iterable[Definition], at: datetime) -> None:
         """Make these the server's trusted definitions, in place of all that were. For the owner."""
         tools = [{**each.to_dict(), "sha256": each.digest} for each in sorted(definitions, key=lambda each: each.name)]
-        pins = {**self._read(), server: {"trusted_at": write_time(at), "tools": tools}}
+        pins = {**self._load(), server: {"trusted_at": write_timestamp(at), "tools": tools}}
         text = json.dumps({"format": _FORMAT, "servers": pins}, indent=1, sort_keys=True)
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,9 +90,9 @@ class Pins:
         except (OSError, TidegateError):
             raise StorageError(f"{PINS_NAME}: cannot be written") from None
 
-    def _read(self) -> dict[str, Any]:
+    def _load(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._path.read_bytes())
+            found = json.loads(read_small(self._path, DOCUMENT_BYTES_MAX))
             if found["format"] != _FORMAT:
                 raise ValueError
             servers: dict[str, Any] = found["servers"]
@@ -104,13 +107,13 @@ class Pins:
 
 
 def compare(pinned: Definitions, found: Definitions) -> dict[str, Pin]:
-    """How each tool, of either side, stands against its pin."""
+    """Return how each tool of either side compares with its pin."""
     names = sorted({*pinned, *found})
     return {name: _compare(pinned.get(name), found.get(name)) for name in names}
 
 
 def verdict(tool: str, pinned: Definitions, found: Definitions) -> Pin:
-    """How a tool stands now that the server defines its tools so: one changed definition blocks all of them."""
+    """Return how a tool compares with its pin; one changed definition blocks all tools of the server."""
     states = compare(pinned, found)
     changed = any(state is Pin.CHANGED for state in states.values())
     return Pin.CHANGED if changed else states.get(tool, Pin.UNKNOWN)

@@ -10,33 +10,37 @@ import tempfile
 from contextlib import suppress
 from typing import cast
 
-from tidegate.config_servers import Server
-from tidegate.gateway.aside import Aside, why_not_started
-from tidegate.gateway.limits import LINE_BYTES_MAX, CutOffError
+from tidegate.config.servers import Server
+from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics, why_not_started
+
+LINE_BYTES_MAX = 4 * 1024 * 1024
+"""One message."""
 
 STOP_SECONDS = 1.0
 """How long a server may take to end after its input ended, and once more after it was told to."""
 
-# What programs need to run at all. Nothing of Tidegate's, and no secret of the user's.
+# Programs need these to run at all. None is Tidegate's own, or a secret of the user's.
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 
 class Process:
     """One server, from its start to its end.
 
-    What it writes to standard error is dropped: it would be content (P12). Its end is kept aside for an owner who asks.
+    Its standard error is dropped, since it would be content (P12); an owner who asks gets the end of it.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: str | None, aside: Aside | None) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, folder: str | None, diagnostics: ServerDiagnostics | None
+    ) -> None:
         self._process = process
         self._incoming = cast(asyncio.StreamReader, process.stdout)  # pipes, as `start` asks for
         self._outgoing = cast(asyncio.StreamWriter, process.stdin)
         self._folder = folder
-        self._aside = asyncio.ensure_future(_keep(process.stderr, aside))
+        self._reading_errors = asyncio.ensure_future(_read_errors(process.stderr, diagnostics))
 
     @classmethod
-    async def start(cls, server: Server, aside: Aside | None = None) -> Process:
-        """The running server. Raises: CutOffError when it cannot be started."""
+    async def start(cls, server: Server, diagnostics: ServerDiagnostics | None = None) -> Process:
+        """Start a server. Raises: CutOffError when it cannot be started."""
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         folder = tempfile.mkdtemp(prefix="tidegate-") if server.cwd is None else None
         try:
@@ -44,23 +48,23 @@ class Process:
                 *server.command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL if aside is None else asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL if diagnostics is None else asyncio.subprocess.PIPE,
                 limit=LINE_BYTES_MAX,
-                env={**inherited, **server.environment},
+                env={**inherited, **server.env},
                 cwd=folder or os.path.expanduser(server.cwd or ""),
                 start_new_session=True,
             )
         except BaseException as error:
             _remove(folder)
             if isinstance(error, OSError | ValueError):
-                if aside is not None:
-                    aside.notice(why_not_started(server, error))
+                if diagnostics is not None:
+                    diagnostics.notice(why_not_started(server, error))
                 raise CutOffError("cannot be started: the owner looks at its command in config.toml") from None
             raise
-        return cls(process, folder, aside)
+        return cls(process, folder, diagnostics)
 
     async def read(self) -> bytes:
-        """The next line, with its end; b"" when there is no more. Raises: CutOffError for one without end."""
+        """Return the next line, with its end; b"" after the last. Raises: CutOffError for a line that is too long."""
         try:
             return await self._incoming.readline()
         except ValueError:
@@ -84,8 +88,9 @@ class Process:
             # All of the group, also when the server itself is gone: it may have left children.
             self._signal(signal.SIGKILL)
             await self._ends()
-            await asyncio.wait({self._aside}, timeout=STOP_SECONDS)  # a child in another group may hold it open
-            self._aside.cancel()
+            # A child in another group may hold it open.
+            await asyncio.wait({self._reading_errors}, timeout=STOP_SECONDS)
+            self._reading_errors.cancel()
             _close(self._process)
             _remove(self._folder)
 
@@ -101,9 +106,9 @@ class Process:
             os.killpg(self._process.pid, number)
 
 
-async def _keep(errors: asyncio.StreamReader | None, aside: Aside | None) -> None:
-    while errors is not None and aside is not None and (piece := await errors.read(4096)):
-        aside.wrote(piece)
+async def _read_errors(errors: asyncio.StreamReader | None, diagnostics: ServerDiagnostics | None) -> None:
+    while errors is not None and diagnostics is not None and (piece := await errors.read(4096)):
+        diagnostics.add_output(piece)
 
 
 def _close(process: asyncio.subprocess.Process) -> None:

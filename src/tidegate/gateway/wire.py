@@ -1,7 +1,7 @@
-"""The wire to one server, guarded: each message out is checked, and of what comes in only awaited answers pass.
+"""The wire to one server, guarded: each message out is checked, and only awaited answers come in.
 
 The MCP SDK's session runs on the two streams of a wire. Between it and the server stands the guard, which knows one
-call at a time. Outside a call nothing is sent, and nothing is read either, so that a server that floods waits.
+call at a time. Outside a call nothing is sent and nothing is read, so that a server that floods waits.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from tidegate.config_servers import Server
-from tidegate.gateway.guard import Guard
-from tidegate.gateway.limits import CALL_BYTES_MAX, CutOffError
+from tidegate.config.servers import Server
+from tidegate.gateway.diagnostics import CutOffError
+from tidegate.gateway.guard import CALL_BYTES_MAX, Guard
 from tidegate.gateway.process import Process
 
-Item = SessionMessage | Exception
+WireItem = SessionMessage | Exception
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """Where messages come from: anyio's streams, and ours."""
 
-    async def receive(self) -> Item: ...
+    async def receive(self) -> WireItem: ...
     async def aclose(self) -> None: ...
 
 
-class Sink(Protocol):
+class MessageSink(Protocol):
     """Where messages go to."""
 
     async def send(self, item: SessionMessage, /) -> None: ...
@@ -41,12 +41,12 @@ class Sink(Protocol):
 class Outgoing:
     """The stream that the SDK writes to."""
 
-    def __init__(self, guard: Guard, sink: Sink) -> None:
+    def __init__(self, guard: Guard, sink: MessageSink) -> None:
         self._guard = guard
         self._sink = sink
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Pass a message on. One that was settled and may not go raises what a closed stream raises."""
+        """Pass a message on; a request that may not go raises what a closed stream raises."""
         if self._guard.may_send(item.message):
             await self._sink.send(item)
         elif isinstance(item.message, types.JSONRPCRequest):
@@ -65,13 +65,13 @@ class Outgoing:
 class Incoming:
     """The stream that the SDK reads from."""
 
-    def __init__(self, guard: Guard, source: Source, outgoing: Outgoing) -> None:
+    def __init__(self, guard: Guard, source: MessageSource, outgoing: Outgoing) -> None:
         self._guard = guard
         self._source = source
         self._outgoing = outgoing
 
-    async def receive(self) -> Item:
-        """The next awaited answer. What a server asks is denied, and what it tells unasked is dropped (P14)."""
+    async def receive(self) -> WireItem:
+        """Return the next awaited answer. A server's requests are denied, its notifications dropped (P14)."""
         while True:
             await self._guard.wait()
             try:
@@ -95,7 +95,7 @@ class Incoming:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Item:
+    async def __anext__(self) -> WireItem:
         try:
             return await self.receive()
         except anyio.EndOfStream:
@@ -113,9 +113,9 @@ Streams = tuple[Incoming, Outgoing]
 
 @asynccontextmanager
 async def to_process(server: Server, guard: Guard) -> AsyncIterator[Streams]:
-    """A wire to a server that is started for it, and stopped at its end."""
+    """Yield a wire to a server that is started for it, and stopped at its end."""
     try:
-        process = await Process.start(server, guard.aside)
+        process = await Process.start(server, guard.diagnostics)
     except CutOffError as error:
         guard.give_up(error)
         raise
@@ -130,7 +130,7 @@ async def to_process(server: Server, guard: Guard) -> AsyncIterator[Streams]:
 
 @asynccontextmanager
 async def to_url(server: Server, guard: Guard) -> AsyncIterator[Streams]:
-    """A wire to a server at a URL."""
+    """Yield a wire to a server at a URL."""
     from mcp.client.streamable_http import streamable_http_client
 
     from tidegate.gateway.http import open_client
@@ -153,7 +153,7 @@ class _Lines:
         self._process = process
         self._guard = guard
 
-    async def receive(self) -> Item:
+    async def receive(self) -> WireItem:
         line = await self._process.read()
         if not line:
             raise anyio.EndOfStream
@@ -169,11 +169,11 @@ class _Lines:
             await self._process.write(text.encode() + b"\n")
 
     async def aclose(self) -> None:
-        """The process is stopped by whoever started it."""
+        """Do nothing: whoever started the process stops it."""
 
 
 def _denial(request: types.JSONRPCRequest) -> types.JSONRPCMessage:
-    """Nothing is offered to servers: no sampling, no elicitation, no roots. A ping is answered."""
+    """Return the answer to a server's request: no sampling, no elicitation, no roots. A ping is answered."""
     if request.method == "ping":
         return types.JSONRPCResponse(jsonrpc="2.0", id=request.id, result={})
     error = types.ErrorData(code=types.METHOD_NOT_FOUND, message="not offered")

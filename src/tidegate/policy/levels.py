@@ -14,7 +14,7 @@ class Level(IntEnum):
     RESTRICTED = 3
 
     def can_flow_to(self, target: Level) -> bool:
-        """Whether information at this level may become visible at `target`."""
+        """Return whether information at this level may become visible at `target`."""
         return self <= target
 
     def __str__(self) -> str:
@@ -25,5 +25,5 @@ _BY_NAME = {level.name: level for level in Level}
 
 
 def read_label(label: object) -> Level | None:
-    """The level that a stored label names exactly; None for anything else, which nobody may read (P17)."""
+    """Return the level that a stored label names exactly; None for anything else, which nobody may read (P17)."""
     return _BY_NAME.get(label) if isinstance(label, str) else None

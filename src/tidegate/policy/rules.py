@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tidegate.policy.decision import Allow, Decision, Deny
-from tidegate.policy.hooks import (
+from tidegate.policy.decisions import Allow, Decision, Deny, PolicyRule
+from tidegate.policy.events import (
     CeilingChange,
-    Event,
     OwnerAct,
+    PolicyEvent,
     PostToolResponse,
     PreOutput,
     PreToolCall,
@@ -16,21 +16,21 @@ from tidegate.policy.hooks import (
     TaintRaise,
 )
 from tidegate.policy.servers import CEILING, ServerCall, ServerEvent, ServerResult, ServerSend, judge
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import SessionState
 
 CHILD_DEPTH_MAX = 4
 GENERATIONS_MAX = 3
 
-UNKNOWN_SESSION = Deny("P13", "unknown session: the owner makes one with `tidegate session new`")
-OLDER_COPY = Deny("P4", "sessions are lost: control.db is an older copy; the owner runs `tidegate doctor`")
-_ENDED = Deny("P7", "session ended: the owner starts a new one, under a new name")
-_UNCLEARED = Deny("P14", "nothing goes there: it has no clearance in config.toml")
-_HELD = Deny("P14", "this conversation has read what must not go there: the owner can start a fresh session")
-_LEAVING = Deny("P1", "the result was withheld: it is not for this session")
+UNKNOWN_SESSION = Deny(PolicyRule.P13, "unknown session: the owner makes one with `tidegate session new`")
+OLDER_COPY = Deny(PolicyRule.P4, "sessions are lost: control.db is an older copy; the owner runs `tidegate doctor`")
+_ENDED = Deny(PolicyRule.P7, "session ended: the owner starts a new one, under a new name")
+_UNCLEARED = Deny(PolicyRule.P14, "nothing goes there: it has no clearance in config.toml")
+_HELD = Deny(PolicyRule.P14, "this conversation has read what must not go there: the owner can start a fresh session")
+_LEAVING = Deny(PolicyRule.P1, "the result was withheld: it is not for this session")
 
 
-def decide(event: Event) -> Decision:
-    """Allow or Deny for one event. Whatever is not recognised is denied (P17)."""
+def decide(event: PolicyEvent) -> Decision:
+    """Return Allow or Deny for one event. Whatever is not recognised is denied (P17)."""
     match event:
         case PreToolCall():
             return _before_tool(event)
@@ -53,55 +53,55 @@ def decide(event: Event) -> Decision:
         case ServerCall() | ServerSend() | ServerResult():
             return _server(event)
         case _:
-            return Deny("P17", "refused: unknown event")
+            return Deny(PolicyRule.P17, "refused: unknown event")
 
 
-def _living(standing: Standing | None) -> Standing | Deny:
-    if standing is None:
+def _living(state: SessionState | None) -> SessionState | Deny:
+    if state is None:
         return UNKNOWN_SESSION
-    return _ENDED if standing.ended else standing
+    return _ENDED if state.ended else state
 
 
 def _before_tool(event: PreToolCall) -> Decision:
-    standing = _living(event.standing)
-    if isinstance(standing, Deny):
-        return standing
+    state = _living(event.state)
+    if isinstance(state, Deny):
+        return state
     if event.tool not in event.known_tools:
-        return Deny("P17", "unknown tool")
-    return Allow(standing.taint)  # P2: the classification is the live taint, whatever was asked.
+        return Deny(PolicyRule.P17, "unknown tool")
+    return Allow(state.taint)  # P2: the classification is the live taint, whatever was asked.
 
 
 def _after_tool(event: PostToolResponse) -> Decision:
-    standing = _living(event.standing)
-    if isinstance(standing, Deny):
-        return standing  # P4: a result is released only while the session lives.
+    state = _living(event.state)
+    if isinstance(state, Deny):
+        return state  # P4: a result is released only while the session lives.
     for agent, level in event.origins:
-        if level is None or agent != event.agent or not level.can_flow_to(standing.taint):  # P1, P6
+        if level is None or agent != event.agent or not level.can_flow_to(state.taint):  # P1, P6
             return _LEAVING
-    return Allow(standing.taint)
+    return Allow(state.taint)
 
 
 def _output(event: PreOutput) -> Decision:
-    standing = _living(event.standing)
-    if isinstance(standing, Deny):
-        return standing  # P4: nothing is released of a session that has ended.
+    state = _living(event.state)
+    if isinstance(state, Deny):
+        return state  # P4: nothing is released of a session that has ended.
     if event.clearance is None:
         return _UNCLEARED
     # P14: every byte that goes out is a write, and what it goes to is a sink.
-    return Allow(standing.taint) if standing.taint.can_flow_to(event.clearance) else _HELD
+    return Allow(state.taint) if state.taint.can_flow_to(event.clearance) else _HELD
 
 
 def _raise(event: TaintRaise) -> Decision:
-    standing = _living(event.standing)
-    if isinstance(standing, Deny):
-        return standing
-    level = max(standing.taint, event.source)  # P4: taint' = taint ⊔ source.
-    return Allow(level) if level.can_flow_to(standing.ceiling) else CEILING
+    state = _living(event.state)
+    if isinstance(state, Deny):
+        return state
+    level = max(state.taint, event.source)  # P4: taint' = taint ⊔ source.
+    return Allow(level) if level.can_flow_to(state.ceiling) else CEILING
 
 
 def _use(event: SessionUse) -> Decision:
-    standing = _living(event.standing)
-    return standing if isinstance(standing, Deny) else Allow(standing.taint)
+    state = _living(event.state)
+    return state if isinstance(state, Deny) else Allow(state.taint)
 
 
 def _open(event: SessionOpen) -> Decision:
@@ -111,45 +111,45 @@ def _open(event: SessionOpen) -> Decision:
         if isinstance(parent, Deny):
             return parent
         if event.depth > CHILD_DEPTH_MAX:
-            return Deny("P15", f"a session can have children to a depth of {CHILD_DEPTH_MAX}")
+            return Deny(PolicyRule.P15, f"a session can have children to a depth of {CHILD_DEPTH_MAX}")
         if not event.ceiling.can_flow_to(parent.ceiling):
-            return Deny("P15", "a child's ceiling cannot be above its parent's")
+            return Deny(PolicyRule.P15, "a child's ceiling cannot be above its parent's")
         level = max(level, parent.taint)  # P15: a child starts at or above its parent's taint.
     return Allow(level) if level.can_flow_to(event.ceiling) else CEILING
 
 
 def _schedule(event: Scheduling) -> Decision:
-    standing = _living(event.standing)
-    if isinstance(standing, Deny):
-        return standing
+    state = _living(event.state)
+    if isinstance(state, Deny):
+        return state
     if event.generation > GENERATIONS_MAX:  # P15: delegation is bounded, also over time.
-        return Deny("P15", f"jobs can make jobs to a depth of {GENERATIONS_MAX}: the owner can make this one")
-    if not event.ceiling.can_flow_to(standing.ceiling):
-        return Deny("P15", "a job's ceiling cannot be above that of the session that makes it")
+        return Deny(PolicyRule.P15, f"jobs can make jobs to a depth of {GENERATIONS_MAX}: the owner can make this one")
+    if not event.ceiling.can_flow_to(state.ceiling):
+        return Deny(PolicyRule.P15, "a job's ceiling cannot be above that of the session that makes it")
     # P16: its sessions start at the live taint, whatever was asked.
-    return Allow(standing.taint) if standing.taint.can_flow_to(event.ceiling) else CEILING
+    return Allow(state.taint) if state.taint.can_flow_to(event.ceiling) else CEILING
 
 
 def _server(event: ServerEvent) -> Decision:
-    standing = _living(event.standing)
-    return standing if isinstance(standing, Deny) else judge(event, standing)
+    state = _living(event.state)
+    return state if isinstance(state, Deny) else judge(event, state)
 
 
 def _owner_act(event: OwnerAct) -> Decision:
-    standing = _living(event.standing)
-    if isinstance(standing, Deny):
-        return standing
-    if standing.taint is not event.level:  # P2: the session's own level, as it is when the act is kept
-        return Deny("P4", "the session was raised meanwhile, and nothing was changed: give the command again")
-    return Allow(standing.taint)
+    state = _living(event.state)
+    if isinstance(state, Deny):
+        return state
+    if state.taint is not event.level:  # P2: the session's own level, as it is when the act is kept
+        return Deny(PolicyRule.P4, "the session was raised meanwhile, and nothing was changed: give the command again")
+    return Allow(state.taint)
 
 
 def _ceiling(event: CeilingChange) -> Decision:
-    standing = _living(event.standing)
-    if isinstance(standing, Deny):
-        return standing
-    if not standing.taint.can_flow_to(event.ceiling):
-        return Deny("P4", "the ceiling cannot be below the session's taint: start a fresh session instead")
+    state = _living(event.state)
+    if isinstance(state, Deny):
+        return state
+    if not state.taint.can_flow_to(event.ceiling):
+        return Deny(PolicyRule.P4, "the ceiling cannot be below the session's taint: start a fresh session instead")
     if not event.highest.can_flow_to(event.ceiling):
-        return Deny("P15", "the ceiling cannot be below the taint of a session under it: end that one first")
+        return Deny(PolicyRule.P15, "the ceiling cannot be below the taint of a session under it: end that one first")
     return Allow(event.ceiling)

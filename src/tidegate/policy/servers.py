@@ -10,9 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidegate.policy.decision import Allow, Decision, Deny
+from tidegate.policy.decisions import Allow, Decision, Deny, PolicyRule
 from tidegate.policy.levels import Level
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Pin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerCall:
-    """A server's tool is about to be called. In all three events, None stands for what there is not."""
+    """A server's tool is about to be called. In all three events, None means that it does not exist."""
 
-    standing: Standing | None
+    state: SessionState | None
     classification: Classification | None
     pin: Pin
 
@@ -49,7 +49,7 @@ class ServerSend:
     granted: the taint that the call was allowed at, for bytes that were settled before it; None for all others.
     """
 
-    standing: Standing | None
+    state: SessionState | None
     classification: Classification | None
     granted: Level | None
 
@@ -58,50 +58,58 @@ class ServerSend:
 class ServerResult:
     """What a server answered is about to be handed on."""
 
-    standing: Standing | None
+    state: SessionState | None
     classification: Classification | None
 
 
 ServerEvent = ServerCall | ServerSend | ServerResult
 
 _PINS = {
-    Pin.CHANGED: Deny("P14", "the server's tools have changed: the owner looks at them with `tidegate tools trust`"),
-    Pin.NEW: Deny("P14", "the owner has not looked at this tool yet: `tidegate tools trust`"),
-    Pin.GONE: Deny("P14", "the server does not have this tool any more"),
-    Pin.UNKNOWN: Deny("P17", "unknown tool"),
+    Pin.CHANGED: Deny(
+        PolicyRule.P14, "the server's tools have changed: the owner looks at them with `tidegate tools trust`"
+    ),
+    Pin.NEW: Deny(PolicyRule.P14, "the owner has not looked at this tool yet: `tidegate tools trust`"),
+    Pin.GONE: Deny(PolicyRule.P14, "the server does not have this tool any more"),
+    Pin.UNKNOWN: Deny(PolicyRule.P17, "unknown tool"),
 }
-_UNCLASSIFIED = Deny("P14", "the tool has no classification: the owner gives it a source and a sink in config.toml")
-_SINK = Deny("P14", "this session has read what this tool must not be told: the owner can start a fresh session")
-CEILING = Deny("P4", "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session")
-_WITHHELD = Deny("P4", "the result was withheld: it is not for this session")
+_UNCLASSIFIED = Deny(
+    PolicyRule.P14, "the tool has no classification: the owner gives it a source and a sink in config.toml"
+)
+_SINK = Deny(
+    PolicyRule.P14, "this session has read what this tool must not be told: the owner can start a fresh session"
+)
+CEILING = Deny(
+    PolicyRule.P4, "the session's ceiling forbids it: the owner can lift the ceiling or start a fresh session"
+)
+_WITHHELD = Deny(PolicyRule.P4, "the result was withheld: it is not for this session")
 
 
-def judge(event: ServerEvent, standing: Standing) -> Decision:
-    """Allow or Deny, for a session that lives. Allow holds the taint of a call from before its first byte on."""
+def judge(event: ServerEvent, state: SessionState) -> Decision:
+    """Return Allow or Deny, for a session that lives. Allow holds the taint of a call from before its first byte on."""
     if isinstance(event, ServerCall) and event.pin is not Pin.TRUSTED:
         return _PINS.get(event.pin, _PINS[Pin.UNKNOWN])  # P17
     if event.classification is None:
         return _UNCLASSIFIED
     if isinstance(event, ServerCall):
-        return _call(event.classification, standing)
+        return _call(event.classification, state)
     if isinstance(event, ServerSend):
-        return _send(event.classification, event.granted, standing)
-    return Allow(standing.taint) if event.classification.source.can_flow_to(standing.taint) else _WITHHELD
+        return _send(event.classification, event.granted, state)
+    return Allow(state.taint) if event.classification.source.can_flow_to(state.taint) else _WITHHELD
 
 
 def launders(classifications: Collection[Classification]) -> bool:
-    """Whether something could be written to one server high and read back low: some source is not ⊒ some sink (P14)."""
+    """Return whether something could be written to a server high and read back low: a source is not ⊒ a sink (P14)."""
     return any(not a.sink.can_flow_to(b.source) for a in classifications for b in classifications)
 
 
-def _call(classification: Classification, standing: Standing) -> Decision:
-    if not standing.taint.can_flow_to(classification.sink):
+def _call(classification: Classification, state: SessionState) -> Decision:
+    if not state.taint.can_flow_to(classification.sink):
         return _SINK
-    level = max(standing.taint, classification.source)  # P4: taint' = taint ⊔ source.
-    return Allow(level) if level.can_flow_to(standing.ceiling) else CEILING
+    level = max(state.taint, classification.source)  # P4: taint' = taint ⊔ source.
+    return Allow(level) if level.can_flow_to(state.ceiling) else CEILING
 
 
-def _send(classification: Classification, granted: Level | None, standing: Standing) -> Decision:
+def _send(classification: Classification, granted: Level | None, state: SessionState) -> Decision:
     # The call itself was settled below the taint that it raised; nobody may have raised further since.
-    settled = granted is not None and standing.taint.can_flow_to(granted)
-    return Allow(standing.taint) if settled or standing.taint.can_flow_to(classification.sink) else _SINK
+    settled = granted is not None and state.taint.can_flow_to(granted)
+    return Allow(state.taint) if settled or state.taint.can_flow_to(classification.sink) else _SINK

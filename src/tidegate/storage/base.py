@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tidegate.domain.audit import Action, Entry, Event, Place
-from tidegate.domain.expiry import NONE_BYGONE, Bygone
-from tidegate.domain.rank import UNCOUNTED, Match, Statistics
-from tidegate.domain.record import Draft, Kind, Record
-from tidegate.domain.text import Columns
+from tidegate.audit.chain import Action, AuditEvent, Entry, Place
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.expiry import NONE_BYGONE, Bygone
+from tidegate.records.record import Draft, Record, RecordKind
+from tidegate.search.analysis import Columns
+from tidegate.search.ranking import UNCOUNTED, Match, Statistics
 from tidegate.storage.control import ControlStore
 
 
@@ -34,7 +34,7 @@ class Candidate:
     match: Match = UNCOUNTED
 
 
-class Reading(ABC):
+class CompartmentReader(ABC):
     """One compartment, open for reading. Rows whose label is not the compartment's own do not exist here (P17)."""
 
     agent: str
@@ -44,77 +44,77 @@ class Reading(ABC):
 
     @property
     def place(self) -> Place:
-        """What its chain is bound to (P9)."""
+        """Return the place that its chain is bound to (P9)."""
         return Place(self.agent, self.level, self.id)
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[None]:
-        """One moment in time for all the reads inside."""
+        """Read as of one moment in all the reads inside."""
 
     @abstractmethod
-    def read(self, kind: Kind, key: str, *, chars_max: int | None = None) -> Record | None:
-        """The newest version under a key, live or deleted; its content cut to `chars_max` code points, if given."""
+    def read(self, kind: RecordKind, key: str, *, chars_max: int | None = None) -> Record | None:
+        """Return a key's newest version, live or deleted; its content cut to `chars_max` code points, if given."""
 
     @abstractmethod
-    def live(self, kind: Kind, keys: Collection[str]) -> set[str]:
-        """Those of the keys under which a live record stands: what shadowing asks."""
+    def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
+        """Return those of the keys that have a live record, as shadowing needs them."""
 
     @abstractmethod
     def page(
-        self, kind: Kind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+        self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
     ) -> list[Record]:
-        """Live records with keys after `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
+        """Return live records after the key `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
 
         tag: only those that carry exactly this tag. bygone: none of these, however many they are.
         """
 
     @abstractmethod
     def statistics(self) -> Statistics:
-        """Number and lengths of all live memories, as indexed."""
+        """Return the number and lengths of all live memories, as indexed."""
 
     @abstractmethod
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
-        """In how many live memories each term stands, counted up to `rank.FREQUENCY_MAX`; absent: none."""
+        """Return how many live memories hold each term, counted up to `ranking.FREQUENCY_MAX`; absent: none."""
 
     @abstractmethod
     def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
-        """Words of live memories from `first` on that come before `below`, in code-point order, at most `limit`."""
+        """Return words of live memories from `first` on, before `below`, in code-point order, at most `limit`."""
 
     @abstractmethod
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
-        """Live memories that hold any of the terms, roughly best first, with how often each stands where.
+        """Yield live memories that hold any of the terms, roughly best first, with how often each term occurs where.
 
         Raises BudgetSpentError when the provider's bound on the work of one search is reached.
         """
 
     @abstractmethod
     def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-        """Live memories that hold a term of each group; those whose key is newest here come first.
+        """Yield live memories that hold a term of each group, uncounted; those whose key is newest here come first.
 
-        How often, is not counted. Raises: as above.
+        Raises: as `candidates`.
         """
 
     @abstractmethod
     def index_whole(self) -> bool:
-        """Whether the index holds every live memory, as the present text analysis makes it."""
+        """Return whether the index holds every live memory, as this version of the text analysis makes it."""
 
     @abstractmethod
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
-        """The audit chain from the entry that follows sequence number `after`."""
+        """Return the audit chain from the entry that follows sequence number `after`."""
 
     @abstractmethod
     def last_entry(self) -> Entry | None:
-        """The head of the audit chain."""
+        """Return the head of the audit chain."""
 
 
-class Compartment(Reading):
+class Compartment(CompartmentReader):
     """One compartment, open for writing."""
 
     @abstractmethod
     def transaction(self, *, durable: bool = False) -> AbstractContextManager[None]:
-        """All the writes inside, or none. Alone among processes and threads.
+        """Do all the writes inside, or none of them. Exclude other processes and threads.
 
-        durable: on return it has survived power loss, whatever the provider's setting.
+        durable: once it returns, the writes survive power loss, whatever the provider's setting.
         """
 
     @abstractmethod
@@ -122,15 +122,15 @@ class Compartment(Reading):
         """Store a new version and make it the live one; index it under `columns` (memories only)."""
 
     @abstractmethod
-    def touch(self, kind: Kind, key: str, updated_at: datetime) -> None:
+    def touch(self, kind: RecordKind, key: str, updated_at: datetime) -> None:
         """Note that the live record was saved again as it was."""
 
     @abstractmethod
-    def bury(self, kind: Kind, key: str, deleted_at: datetime) -> None:
+    def soft_delete(self, kind: RecordKind, key: str, deleted_at: datetime) -> None:
         """Hide the live record: it leaves the index, and stays for the audit."""
 
     @abstractmethod
-    def append(self, event: Event) -> None:
+    def append(self, event: AuditEvent) -> None:
         """Enter an event as the next of the audit chain."""
 
 
@@ -138,42 +138,42 @@ class Compartment(Reading):
 class VersionId:
     """Which version of which record, within a compartment."""
 
-    kind: Kind
+    kind: RecordKind
     key: str
     version: int
 
 
-class Archive(Compartment):
-    """One compartment as its owner's acts and its upkeep need it: every version, removal, the index anew.
+class OwnerCompartment(Compartment):
+    """One compartment for its owner's acts and for maintenance: every version, purging, a new index.
 
     Never part of a view: no verb, and so no model, can reach it.
     """
 
     @abstractmethod
-    def versions(self, kind: Kind, key: str) -> list[Record]:
-        """Every version kept under a key, newest first."""
+    def versions(self, kind: RecordKind, key: str) -> list[Record]:
+        """Return every version kept under a key, newest first."""
 
     @abstractmethod
     def every_version(self) -> Iterator[tuple[Record, bool]]:
-        """Every version of every record of every kind, and whether it is the newest under its key, in no order."""
+        """Yield every version of every record of each kind, and whether it is the newest under its key, in no order."""
 
     @abstractmethod
-    def dead(self, before: datetime) -> list[VersionId]:
-        """Versions that were deleted, or superseded, at or before a time. They never live again.
+    def purgeable(self, before: datetime) -> list[VersionId]:
+        """Return the versions that were deleted or superseded at or before a time. They never live again.
 
         A version counts as superseded when the one after it was last saved.
         """
 
     @abstractmethod
-    def remove(self, version: VersionId) -> Record | None:
-        """Really remove a dead version, and return it; None when there is no such dead version."""
+    def purge_version(self, version: VersionId) -> Record | None:
+        """Remove a deleted or superseded version for good, and return it; None when there is no such version."""
 
     @abstractmethod
-    def adopt_entry(self, entry: Entry) -> None:
+    def import_entry(self, entry: Entry) -> None:
         """Take in an entry of a backup as it is: its place and its hash are those that it had."""
 
     @abstractmethod
-    def adopt_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
+    def import_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
         """Take in a version of a backup as it is, live, deleted or superseded. newest: it is the one under its key.
 
         columns: to index it under; of live memories only.
@@ -181,41 +181,41 @@ class Archive(Compartment):
 
     @abstractmethod
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
-        """Live memories by the time of their last save, oldest first; with `tag`, those that carry it."""
+        """Return live memories by the time of their last save, oldest first; with `tag`, those that carry it."""
 
     @abstractmethod
     def clear_index(self) -> None:
-        """Start the index anew, empty, for the present text analysis. It is not whole until `settle_index`."""
+        """Start a new, empty index for this version of the text analysis; it is whole after `mark_index_complete`."""
 
     @abstractmethod
     def index_started(self) -> bool:
-        """Whether the index was made, or is being made, with the present text analysis."""
+        """Return whether the index was started with this version of the text analysis; it may not be whole."""
 
     @abstractmethod
     def unindexed(self, *, after: str, limit: int) -> list[Record]:
-        """Live memories that the index does not hold, with keys after `after`, by key."""
+        """Return live memories that the index does not hold, with keys after `after`, by key."""
 
     @abstractmethod
     def index(self, record: Record, columns: Columns) -> None:
         """Put a live memory into the index, unless it changed meanwhile or is already there."""
 
     @abstractmethod
-    def settle_index(self) -> None:
+    def mark_index_complete(self) -> None:
         """Declare the index whole."""
 
 
 def fresh_id() -> str:
-    """A random string that cannot be guessed: 128 bits in hexadecimal."""
+    """Return a random string that cannot be guessed: 128 bits in hexadecimal."""
     return secrets.token_hex(16)
 
 
 def not_its_own() -> StorageError:
-    """For a compartment that is not the one that belongs where it stands."""
+    """Return the error for a compartment that does not belong in its place."""
     return StorageError("a file of this agent is not its own; run `tidegate doctor`")
 
 
 def lost() -> StorageError:
-    """For an agent of whose compartments some are missing that were there."""
+    """Return the error for an agent some of whose compartments are missing."""
     return StorageError("the files of this agent are missing; run `tidegate doctor`")
 
 
@@ -227,10 +227,10 @@ class BudgetSpentError(Exception):
 class View:
     """The compartments of one agent that can flow to one taint. visible: the session's own first, then downward."""
 
-    visible: tuple[Reading, ...]
+    visible: tuple[CompartmentReader, ...]
 
     def snapshot(self) -> AbstractContextManager[object]:
-        """One moment in time in each compartment for all the reads inside."""
+        """Read as of one moment in each compartment in all the reads inside."""
         with ExitStack() as moment:
             for compartment in reversed(self.visible):  # the order of all locks: the lowest first
                 moment.enter_context(compartment.snapshot())
@@ -253,16 +253,16 @@ class Witness(ABC):
     level: Level
 
     @abstractmethod
-    def standings(self, session: str) -> Set[Action]:
-        """Which of the actions in `STANDINGS` were entered for a session."""
+    def state_actions(self, session: str) -> Set[Action]:
+        """Return those of the actions in `STATE_ACTIONS` that were entered for a session."""
 
     @abstractmethod
     def opened(self) -> Iterator[tuple[str, int]]:
-        """The sessions that were opened at this level, the latest first, each with its entry's sequence number."""
+        """Yield the sessions that were opened at this level, the latest first, each with its entry's number."""
 
     @abstractmethod
     def heard(self, session: str, *, after: int) -> bool:
-        """Whether anything was entered for a session after a sequence number."""
+        """Return whether anything was entered for a session after a sequence number."""
 
 
 class Views(ABC):
@@ -270,11 +270,11 @@ class Views(ABC):
 
     @abstractmethod
     def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
-        """The compartments that can flow to `taint`, for reading; those of an agent without any are empty."""
+        """Open the compartments that can flow to `taint` for reading; those of an agent without any are empty."""
 
     @abstractmethod
     def writable_view(self, agent: str, taint: Level) -> AbstractContextManager[WritableView]:
-        """The same, with the one at `taint` open for writing; an agent without compartments gets all four."""
+        """Open the same view with the compartment at `taint` writable; an agent without compartments gets all four."""
 
 
 class StorageProvider(Views):
@@ -286,13 +286,13 @@ class StorageProvider(Views):
 
     @abstractmethod
     def witnesses(self, agent: str) -> AbstractContextManager[Sequence[Witness]]:
-        """The chains of an agent, all four or, of one without compartments, none; for the opening of sessions alone.
+        """Open the chains of an agent, for the opening of sessions alone: all four, or none without compartments.
 
         Raises: StorageError, always in the same words, when one cannot be read.
         """
 
     @abstractmethod
-    def claim(self, agent: str, ids: Mapping[Level, str]) -> bool:
+    def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
         """Make an agent's compartments under the ids of a backup, to which its chains are bound (P9).
 
         Those that are there and were never used are made anew. False, and nothing is changed, when one that was used
@@ -300,16 +300,16 @@ class StorageProvider(Views):
         """
 
     @abstractmethod
-    def archive(self, agent: str, level: Level) -> AbstractContextManager[Archive]:
-        """One compartment of an agent that has compartments, for its owner's acts and its upkeep."""
+    def owner_compartment(self, agent: str, level: Level) -> AbstractContextManager[OwnerCompartment]:
+        """Open one compartment of an agent that has compartments, for its owner's acts and for maintenance."""
 
     def freeing(self) -> AbstractContextManager[None]:
-        """While this lasts, what is done may take the room that is kept back: it makes more of it."""
+        """Let the work inside use the disk space kept in reserve, because it frees more."""
         return nullcontext()
 
     @abstractmethod
     def compact(self, agent: str, level: Level) -> bool:
-        """Let nothing of what was removed remain in any file. False when readers were in the way: run it again."""
+        """Leave nothing of purged text in any file. False when readers were in the way: run it again."""
 
     @abstractmethod
     def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
@@ -318,12 +318,12 @@ class StorageProvider(Views):
         What has them open fails from then on. Raises: StorageError when others are in the way; run it again.
         """
 
-    def keeps(self, _path: Path) -> bool:
-        """Whether a path is, by whatever name, that of a file or place of the provider's own."""
+    def owns_path(self, _path: Path) -> bool:
+        """Return whether a path leads, under any name, to a file or folder of the provider's own."""
         return False
 
     @abstractmethod
-    def discard(self, agent: str) -> None:
+    def erase_unused(self, agent: str) -> None:
         """Remove the compartments of an agent, of whom nothing was ever stored.
 
         The caller is in a transaction of each, and knows that it is empty. Raises: StorageError.
@@ -331,11 +331,11 @@ class StorageProvider(Views):
 
     @abstractmethod
     def has(self, agent: str) -> bool:
-        """Whether this agent has compartments. Nothing is asked about others (P6). Raises: StorageError."""
+        """Return whether this agent has compartments. Nothing is asked about others (P6). Raises: StorageError."""
 
     @abstractmethod
     def agents(self) -> list[str]:
-        """Agents that have compartments, in order."""
+        """Return the agents that have compartments, in order."""
 
     @abstractmethod
     def close(self) -> None:

@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from tidegate.policy.levels import Level
-from tidegate.policy.taint import Standing
+from tidegate.policy.session_state import SessionState
+from tidegate.records.json_object import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRow:
+class SessionRow(JsonObject):
     """All that the control store knows of a session. No content, no counters, no times."""
 
     id: str
@@ -25,14 +26,14 @@ class SessionRow:
     """How often its agent had been erased when it was opened. Once there was another time, it has ended."""
 
     @property
-    def standing(self) -> Standing:
-        """What the policy decides by."""
-        return Standing(self.taint, self.ceiling, self.ended)
+    def state(self) -> SessionState:
+        """Return the part that the policy decides by."""
+        return SessionState(self.taint, self.ceiling, self.ended)
 
 
-def standing_of(row: SessionRow | None) -> Standing | None:
-    """What the policy decides by; None when there is no such session."""
-    return None if row is None else row.standing
+def state_of(row: SessionRow | None) -> SessionState | None:
+    """Return the part of a row that the policy decides by; None when there is no such session."""
+    return None if row is None else row.state
 
 
 class ControlStore(ABC):
@@ -40,23 +41,23 @@ class ControlStore(ABC):
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
-        """Alone among processes and threads; durable on return."""
+        """Exclude other processes and threads; what was written inside is durable on return."""
 
     @abstractmethod
     def read(self, session: str) -> SessionRow | None:
-        """The session with this id, ended ones too, as of now."""
+        """Return the session with this id, ended ones too, as of now."""
 
     @abstractmethod
     def find(self, agent: str, name: str) -> SessionRow | None:
-        """The session that has, or had, this name."""
+        """Find the session that has, or had, this name."""
 
     @abstractmethod
     def sessions(self, agent: str) -> list[SessionRow]:
-        """All sessions of an agent, by name."""
+        """Return all sessions of an agent, by name."""
 
     @abstractmethod
     def insert(self, row: SessionRow) -> None:
-        """A new session."""
+        """Insert a new session."""
 
     @abstractmethod
     def set_taint(self, session: str, taint: Level) -> None:
@@ -68,11 +69,11 @@ class ControlStore(ABC):
 
     @abstractmethod
     def end(self, session: str) -> None:
-        """Mark a session as ended, for ever."""
+        """Mark a session as ended. Nothing reopens it."""
 
     @abstractmethod
     def life(self, agent: str) -> int:
-        """How often the agent was erased, as of now."""
+        """Return how often the agent was erased, as of now."""
 
     @abstractmethod
     def end_life(self, agent: str) -> None:
@@ -83,11 +84,11 @@ class ControlStore(ABC):
 
     @abstractmethod
     def compartment(self, agent: str, level: Level) -> str | None:
-        """The id of the one that belongs there; None before there is one."""
+        """Return the id of the compartment that belongs there; None before there is one."""
 
     @abstractmethod
     def set_compartment(self, agent: str, level: Level, id: str) -> None:  # noqa: A002 - the field's name
-        """Say which one belongs there."""
+        """Set the id of the compartment that belongs there."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The tools that a model can call, the same at every taint: a list that varied would tell what was read (P5)."""
+"""The tools that a model can call, the same at every taint: a list that varied would tell of what was read (P5)."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
 _MORE = (todos.READ, todos.WRITE, jobs.CREATE, jobs.LIST, jobs.DELETE)
 
 AGENT_TOOLS: Mapping[str, Tool] = MappingProxyType({**TOOLS, **{tool.name: tool for tool in _MORE}})
-"""What Tidegate's own agent has: these as well."""
+"""The tools of Tidegate's own agent: the memory tools and a few more."""

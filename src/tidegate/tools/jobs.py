@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegate.domain.excerpt import excerpt
-from tidegate.domain.moment import write_time
+from tidegate.records.excerpt import excerpt
+from tidegate.records.times import write_timestamp
 from tidegate.tools import schema
 from tidegate.tools.tool import Annotations, Arguments, Tool
 
 if TYPE_CHECKING:
-    from tidegate.core.session import Session
-    from tidegate.domain.job import Job
+    from tidegate.jobs.job import Job
+    from tidegate.session import Session
 
 _NAME = schema.text("Name", "What the job is called, such as morning-digest.")
 _SHOWN = {
@@ -27,7 +27,7 @@ _SHOWN = {
 
 
 def shown(job: Job) -> dict[str, Any]:
-    """A job as results show it, its prompt as an excerpt."""
+    """Return a job as results show it, its prompt as an excerpt."""
     prompt, truncated = excerpt(job.plan.prompt)
     return {
         "name": job.name,
@@ -37,7 +37,7 @@ def shown(job: Job) -> dict[str, Any]:
         **({"truncated": True} if truncated else {}),
         "classification": str(job.level),
         "origin": str(job.origin),
-        **({} if job.next_run_at is None else {"next_run_at": write_time(job.next_run_at)}),
+        **({} if job.next_run_at is None else {"next_run_at": write_timestamp(job.next_run_at)}),
     }
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegate.domain.arguments import check_key
-from tidegate.domain.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX
-from tidegate.domain.memory import Status
-from tidegate.domain.record import Origin
+from tidegate.records.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX
+from tidegate.records.memory import Status
+from tidegate.records.record import Origin
+from tidegate.records.validation import check_key
 from tidegate.tools import results, schema
 from tidegate.tools.tool import Annotations, Arguments, Schema, Tool
 
 if TYPE_CHECKING:
-    from tidegate.core.session import Session
+    from tidegate.session import Session
 
 _READS = Annotations(read_only=True, destructive=False, idempotent=True)
 
@@ -49,7 +49,7 @@ def _get(session: Session, arguments: Arguments) -> dict[str, Any]:
 
 
 def _search(session: Session, arguments: Arguments) -> dict[str, Any]:
-    return results.searched(arguments["query"], session.memory.find(**arguments))
+    return results.searched(arguments["query"], session.memory.search(**arguments))
 
 
 def _list(session: Session, arguments: Arguments) -> dict[str, Any]:

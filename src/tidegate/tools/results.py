@@ -1,16 +1,15 @@
-"""Results as JSON objects: exactly the fields that are documented, in one order everywhere."""
+"""Results as JSON objects: exactly the documented fields, in one order everywhere."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from tidegate.domain.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved
-from tidegate.domain.moment import write_time
+from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved, ScoreParts
+from tidegate.records.times import write_timestamp
 
 
 def saved(value: Saved) -> dict[str, Any]:
-    """What a save answers."""
+    """Return the result of a save."""
     return {
         "saved": True,
         "key": value.key,
@@ -21,7 +20,7 @@ def saved(value: Saved) -> dict[str, Any]:
 
 
 def found(key: str, memory: Memory | None) -> dict[str, Any]:
-    """What a get answers: hidden and never existed look alike (P8)."""
+    """Return the result of a get: a hidden memory and one that never existed look alike (P8)."""
     if memory is None:
         return {"found": False, "key": key}
     result = {
@@ -32,41 +31,48 @@ def found(key: str, memory: Memory | None) -> dict[str, Any]:
         "tags": list(memory.tags),
         "version": memory.version,
         "origin": str(memory.origin),
-        "created_at": write_time(memory.created_at),
-        "updated_at": write_time(memory.updated_at),
+        "created_at": write_timestamp(memory.created_at),
+        "updated_at": write_timestamp(memory.updated_at),
     }
     return result if memory.newer_below is None else {**result, "newer_below": str(memory.newer_below)}
 
 
 def searched(query: str, hits: Hits) -> dict[str, Any]:
-    """What a search answers."""
-    return {"query": query, "results": [_hit(hit) for hit in hits.hits], "complete": hits.complete}
+    """Return the result of a search."""
+    results = [{**_memory(hit), "score": hit.score} for hit in hits]
+    return {"query": query, "results": results, "complete": hits.complete}
 
 
 def explained(query: str, explanation: Explanation) -> dict[str, Any]:
-    """What a search answers, with how it came about: for the owner, not a tool's result."""
+    """Return the result of a search, with how it came about: for the owner, not a tool's result."""
     how = {
         "words": {word: list(terms) for word, terms in explanation.words.items()},
         "looked_up": list(explanation.looked_up),
         "common": [list(terms) for terms in explanation.common],
-        "parts": [asdict(parts) for parts in explanation.parts],
+        "parts": [_parts(parts) for parts in explanation.parts],
     }
     return {**searched(query, explanation.found), "explanation": how}
 
 
 def listed(page: Page) -> dict[str, Any]:
-    """What a list answers."""
+    """Return the result of a list."""
     return {"memories": [_memory(memory) for memory in page.memories], "next_cursor": page.next_cursor}
 
 
 def deleted(value: Deleted) -> dict[str, Any]:
-    """What a delete answers."""
+    """Return the result of a delete."""
     result = {"deleted": True, "key": value.key, "classification": str(value.classification)}
     return result if value.still_visible is None else {**result, "still_visible": str(value.still_visible)}
 
 
-def _hit(hit: Hit) -> dict[str, Any]:
-    return {**_memory(hit), "score": hit.score}
+def _parts(parts: ScoreParts) -> dict[str, Any]:
+    return {
+        "score": parts.score,
+        "bm25": parts.bm25,
+        "common": parts.common,
+        "parts": parts.ngrams,
+        "company": parts.feedback,
+    }
 
 
 def _memory(memory: Memory) -> dict[str, Any]:
@@ -76,6 +82,6 @@ def _memory(memory: Memory) -> dict[str, Any]:
         "classification": str(memory.classification),
         "tags": list(memory.tags),
         "origin": str(memory.origin),
-        "updated_at": write_time(memory.updated_at),
+        "updated_at": write_timestamp(memory.updated_at),
     }
     return {**result, "truncated": True} if memory.truncated else result

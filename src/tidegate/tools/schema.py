@@ -1,4 +1,4 @@
-"""The few shapes that the tools' schemas are built of.
+"""The few shapes that make up the tools' schemas.
 
 Input schemas keep to what strict hosts accept: objects, arrays, strings and whole numbers, one type each.
 """
@@ -12,47 +12,47 @@ from tidegate.tools.tool import Schema
 
 
 def text(title: str, description: str) -> Schema:
-    """A string."""
+    """Return the schema of a string."""
     return {"type": "string", "title": title, "description": description}
 
 
 def choice(title: str, description: str, choices: Sequence[str]) -> Schema:
-    """One of a few strings."""
+    """Return the schema of one of a few strings."""
     return {**text(title, description), "enum": list(choices)}
 
 
 def level(title: str, description: str) -> Schema:
-    """A level, in an answer. No input has one (P2)."""
+    """Return the schema of a level in an answer. No input has one (P2)."""
     return choice(title, description, [str(each) for each in Level])
 
 
 def time(title: str, description: str) -> Schema:
-    """A moment. `format` is left out: strict validators refuse to compile formats that they do not know."""
+    """Return the schema of a time. Without `format`: strict validators refuse to compile formats unknown to them."""
     return text(title, f"{description} ISO 8601, UTC.")
 
 
 def flag(title: str, description: str) -> Schema:
-    """True or false."""
+    """Return the schema of true or false."""
     return {"type": "boolean", "title": title, "description": description}
 
 
 def count(title: str, description: str) -> Schema:
-    """A whole number, from 1."""
+    """Return the schema of a whole number, from 1."""
     return {"type": "integer", "title": title, "description": description, "minimum": 1}
 
 
 def limit(title: str, description: str, *, most: int, default: int) -> Schema:
-    """A whole number, from 1 to `most`."""
+    """Return the schema of a whole number, from 1 to `most`."""
     return {**count(title, description), "maximum": most, "default": default}
 
 
 def array(title: str, description: str, items: Schema) -> Schema:
-    """A list."""
+    """Return the schema of a list."""
     return {"type": "array", "title": title, "description": description, "items": items}
 
 
 def inputs(properties: dict[str, Schema], *, required: Sequence[str] = ()) -> Schema:
-    """The arguments of a tool: these and no others."""
+    """Return the schema of a tool's arguments: these and no others."""
     return {
         "type": "object",
         "properties": properties,
@@ -62,7 +62,7 @@ def inputs(properties: dict[str, Schema], *, required: Sequence[str] = ()) -> Sc
 
 
 def outputs(properties: dict[str, Schema]) -> Schema:
-    """The result of a tool, or its error.
+    """Return the schema of a tool's result, or of its error.
 
     Nothing is required, since widely used clients hold an error's structured content to this schema as well, and
     would show their own complaint in place of it.
@@ -75,7 +75,7 @@ def outputs(properties: dict[str, Schema]) -> Schema:
 
 
 def record(title: str, description: str, properties: dict[str, Schema]) -> Schema:
-    """An object inside an answer."""
+    """Return the schema of an object inside an answer."""
     return {
         "type": "object",
         "title": title,

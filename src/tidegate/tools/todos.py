@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tidegate.domain.todo import State, Todo
+from tidegate.records.todo import Todo, TodoState
 from tidegate.tools import schema
 from tidegate.tools.tool import Annotations, Arguments, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tidegate.core.session import Session
+    from tidegate.session import Session
 
-_STATE = schema.choice("State", "How far it is; pending when left out.", [str(each) for each in State])
+_STATE = schema.choice("State", "How far it is; pending when left out.", [str(each) for each in TodoState])
 _CONTENT = schema.text("Content", "What is to be done.")
 _LISTED = schema.array(
     "To-dos", "The list, in its order.", schema.record("To-do", "One item.", {"content": _CONTENT, "state": _STATE})

@@ -1,0 +1,100 @@
+"""Channels: where answers go. Each has a clearance, and nothing above it is shown there (PRE_OUTPUT)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidegate.errors import Refused
+from tidegate.policy.decisions import PolicyRule
+from tidegate.policy.levels import Level
+from tidegate.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the model's answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """A finished tool call. tool: a known name, or "unknown tool".
+
+    failed: it was refused or gave an error. refused: the policy said no. reason: why, in our own words.
+    """
+
+    tool: str
+    failed: bool
+    refused: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The model did not answer, and will be asked again. reason: in our own words."""
+
+    reason: str
+
+
+Shown = TextDelta | ToolCalled | Retrying
+
+
+class Channel(Protocol):
+    """A terminal, a file, a chat room. clearance: the highest level that it may show; None: it may show nothing."""
+
+    name: str
+    clearance: Level | None
+
+    def show(self, event: Shown) -> None:
+        """Show an event that the gate let through. Returns soon."""
+
+
+class GatedChannel:
+    """A channel behind the gate, for one answer. Each event is checked: the taint may have risen since the last one."""
+
+    def __init__(self, session: Session, channel: Channel) -> None:
+        self._session = session
+        self._channel = channel
+        self._shown: list[Shown] = []
+        self._refusal: Refused | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the text of the answer that was let through."""
+        return "".join(event.text for event in self._shown if isinstance(event, TextDelta))
+
+    @property
+    def used(self) -> tuple[ToolCalled, ...]:
+        """Return the tool calls that were let through, in order."""
+        return tuple(event for event in self._shown if isinstance(event, ToolCalled))
+
+    def show(self, event: Shown) -> None:
+        """Show the event, or hold it back with all that follows. Raises: Refused when the session has ended."""
+        if self.refusal() is None:
+            self._shown.append(event)
+            self._channel.show(event)
+
+    def refusal(self) -> Refused | None:
+        """Return why nothing more may be shown here, or None. Raises: Refused when the session has ended (P7)."""
+        if self._refusal is None:
+            try:
+                self._session.check_output(self._channel.clearance, channel=self._channel.name)
+            except Refused as refused:
+                if refused.rule is not PolicyRule.P14:
+                    raise
+                self._refusal = refused
+        return self._refusal
+
+
+class Silent:
+    """A channel that shows nothing, for answers that are only stored."""
+
+    name = "silent"
+
+    def __init__(self, clearance: Level | None = Level.RESTRICTED) -> None:
+        self.clearance = clearance
+
+    def show(self, event: Shown) -> None:
+        """Show nothing."""

@@ -1,0 +1,144 @@
+"""One request to a model: its answer piece by piece, in bounded time and size, tried again where that may help."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+from tidegate.agent.channel import GatedChannel, Retrying, TextDelta
+from tidegate.agent.messages import AssistantMessage
+from tidegate.agent.prompt import TRANSIENT, HiddenDelta, Model, ModelError, ModelErrorKind, Prompt, ReplyDelta
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How far a model may go within one answer.
+
+    requests_max: requests to it. calls_max: tool calls in one response. same_call_max: of one and the same call.
+    text_chars_max: of the text of one response. reply_chars_max: of all of it, thoughts and arguments included.
+    silence_seconds: without a sign of life. request_seconds: for one response. attempts_max: at one request.
+    wait_seconds_max: before another attempt.
+    """
+
+    requests_max: int = 30
+    calls_max: int = 20
+    same_call_max: int = 3
+    text_chars_max: int = 200_000
+    reply_chars_max: int = 2_000_000
+    silence_seconds: float = 120
+    request_seconds: float = 900
+    attempts_max: int = 4
+    wait_seconds_max: float = 60
+
+
+@dataclass(slots=True)
+class PartialReply:
+    """The part of a response that has come so far."""
+
+    texts: list[str] = field(default_factory=list)
+    text_chars: int = 0
+    chars: int = 0
+    whole: AssistantMessage | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the text that has come so far."""
+        return "".join(self.texts)
+
+    def clear(self) -> None:
+        """Forget it all, for another attempt."""
+        self.texts.clear()
+        self.text_chars = self.chars = 0
+        self.whole = None
+
+    def add(self, delta: ReplyDelta, bounds: Bounds) -> None:
+        """Add a piece. Raises: ModelError when the response becomes too long."""
+        if isinstance(delta, AssistantMessage):
+            self.whole = delta
+            return
+        if isinstance(delta, str):
+            self.texts.append(delta)
+            self.text_chars += len(delta)
+        self.chars += delta.chars if isinstance(delta, HiddenDelta) else len(delta)
+        if self.text_chars > bounds.text_chars_max or self.chars > bounds.reply_chars_max:
+            raise ModelError(ModelErrorKind.FLOOD)
+
+
+class Interrupted(Exception):
+    """A response broke off after part of its text had come: `reply` is that part."""
+
+    def __init__(self, reply: AssistantMessage, kind: ModelErrorKind) -> None:
+        super().__init__(kind.value)
+        self.reply = reply
+        self.kind = kind
+
+
+class ModelRequest:
+    """Asks a model, within bounds. check: raises when the model may not be told; called before every attempt."""
+
+    def __init__(
+        self, model: Model, bounds: Bounds, *, check: Callable[[], None], sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._model = model
+        self._bounds = bounds
+        self._check = check
+        self._sleep = sleep
+
+    async def ask(self, prompt: Prompt, channel: GatedChannel, partial: PartialReply | None = None) -> AssistantMessage:
+        """Return the whole response. partial: filled with what has come of it, for a caller that may be cancelled.
+
+        Raises: ModelError when no text came, Interrupted when part of it did; Refused (ended); what `check` raises.
+        """
+        partial = PartialReply() if partial is None else partial
+        attempt = 1
+        while True:
+            self._check()  # P7, P14: each attempt is a write, and much may have happened during the pause
+            partial.clear()
+            try:
+                return await self._ask_once(prompt, channel, partial)
+            except ModelError as error:
+                if partial.text:
+                    raise Interrupted(AssistantMessage(partial.text, cut=error.kind.value), error.kind) from None
+                if error.kind not in TRANSIENT or attempt >= self._bounds.attempts_max:
+                    raise
+                channel.show(Retrying(error.kind.value))
+                await self._sleep(self._pause_seconds(error, attempt))
+            attempt += 1
+
+    def _pause_seconds(self, error: ModelError, attempt: int) -> float:
+        asked = error.retry_after_seconds
+        return min(asked if asked is not None and asked > 0 else 2.0 ** (attempt - 1), self._bounds.wait_seconds_max)
+
+    async def _ask_once(self, prompt: Prompt, channel: GatedChannel, partial: PartialReply) -> AssistantMessage:
+        try:
+            async with asyncio.timeout(self._bounds.request_seconds):
+                await self._listen(self._model.stream(prompt), channel, partial)
+        except TimeoutError:
+            raise ModelError(ModelErrorKind.TIMEOUT) from None
+        whole = partial.whole
+        if whole is None:
+            raise ModelError(ModelErrorKind.BROKEN)
+        if not (whole.text.strip() or whole.calls):
+            raise ModelError(ModelErrorKind.EMPTY)
+        return whole
+
+    async def _listen(self, deltas: AsyncIterator[ReplyDelta], channel: GatedChannel, partial: PartialReply) -> None:
+        try:
+            while True:
+                try:
+                    # Not `wait_for`, which in 3.11 loses a cancellation that comes just as the piece does.
+                    async with asyncio.timeout(self._bounds.silence_seconds):
+                        delta = await anext(deltas)
+                except StopAsyncIteration:
+                    return
+                partial.add(delta, self._bounds)
+                if isinstance(delta, str) and delta:
+                    channel.show(TextDelta(delta))
+        finally:
+            close = getattr(deltas, "aclose", None)
+            if close is not None:
+                await cast(Callable[[], Awaitable[None]], close)()

@@ -1,0 +1,1 @@
+"""Audit: chains of entries, anchors outside them, and what both prove. Pure."""

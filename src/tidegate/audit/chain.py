@@ -1,0 +1,193 @@
+"""The audit chain: entries that each hash over the one before, and commit to contents without revealing them (P9)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
+from tidegate.records.record import Draft
+
+GENESIS = "0" * 64
+
+# JSON makes the boundaries between fields unambiguous; ASCII keeps it free of encoding questions.
+_write_json = json.JSONEncoder(separators=(",", ":")).encode
+
+_WHOLE = "2."
+"""How nonces begin whose commitments cover kind, number and origin as well. Those before it were hexadecimal digits."""
+_PLACED = "3."
+"""How nonces begin whose commitments cover all that, and the place."""
+
+OWNER = ""
+"""The session of an event outside any session: an act of the owner, or of maintenance."""
+
+
+class Action(StrEnum):
+    """What an entry records."""
+
+    SAVE = "save"
+    DELETE = "delete"
+    RAISE = "raise"
+    REFUSE = "refuse"
+    ATTEMPT = "attempt"  # a model sent an argument that tries to choose a level
+    OPEN = "open"
+    CEILING = "ceiling"
+    RESET = "reset"
+    READ = "read"
+    CALL = "call"  # of a foreign server's tool
+    RESTORE = "restore"
+    RELABEL = "relabel"
+    IMPORT = "import"
+    EXPIRE = "expire"
+    PURGE = "purge"  # one version really removed: of its text, the commitment is what remains
+    REINDEX = "reindex"
+    UNKNOWN = "unknown"  # a stored word that is none of these; never written
+
+    @classmethod
+    def _missing_(cls, value: object) -> Action:
+        return cls.UNKNOWN  # whoever changed the word has broken the chain there, and `verify` must be able to say so
+
+
+STATE_ACTIONS = frozenset({Action.OPEN, Action.RAISE, Action.CALL, Action.RESET})
+"""The actions that tell a session's state: the first three, that it was at the chain's level; the last, its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The compartment that a chain is of: whose, at which level, and which one of those there ever were there.
+
+    id: random, given to a compartment when it is made, and never to another.
+    """
+
+    agent: str
+    level: Level
+    id: str
+
+    @property
+    def fields(self) -> list[object]:
+        """Return the values that hashes and commitments cover."""
+        return [self.agent, self.level.name, self.id]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent(JsonObject):
+    """What happened, before it has a place in a chain.
+
+    session: the session's id, or OWNER.
+    detail: names only (a rule, levels, argument names, a status); never a key, content, tag or query (P12).
+    commitment: to the version concerned, or "".
+    """
+
+    at: datetime
+    session: str
+    action: Action
+    detail: str = ""
+    commitment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(JsonObject):
+    """An event in its chain: `sequence` counts from 1, `hash` covers all else, `previous`, and the chain's place."""
+
+    sequence: int
+    event: AuditEvent
+    previous: str
+    hash: str
+
+
+def nonce_of(random: str) -> str:
+    """Return the nonce of a new version.
+
+    It names what the commitment covers and is itself part of the commitment, so nobody can reduce that.
+    """
+    return _PLACED + random
+
+
+def is_placed(version: Draft) -> bool:
+    """Return whether its commitment covers the place."""
+    return version.nonce.startswith(_PLACED)
+
+
+def commitment_of(version: Draft, place: Place) -> str:
+    """Return the commitment to all of a version except its times, and to its place (P9).
+
+    It reveals nothing once nonce and text are gone.
+    """
+    fields: list[object] = [version.nonce, version.key, version.content, list(version.tags)]
+    if version.nonce.startswith((_WHOLE, _PLACED)):
+        fields += [version.kind, version.version, version.origin]
+    if is_placed(version):
+        fields += place.fields
+    return _digest(fields, None)
+
+
+def version_event(
+    place: Place, at: datetime, session: str, action: Action, version: Draft, status: str = ""
+) -> AuditEvent:
+    """Return the event about one version there. session, status: as in `AuditEvent`; status is part of the detail."""
+    return AuditEvent(
+        at, session, action, f"version {version.version} {status}".rstrip(), commitment_of(version, place)
+    )
+
+
+def chain(event: AuditEvent, last: Entry | None, place: Place | None, secret: bytes | None = None) -> Entry:
+    """Return the entry that follows `last` in the chain of a place; keyed (HMAC) when there is a secret.
+
+    place: None: the earlier form, which names none, and is never written any more.
+    """
+    sequence = last.sequence + 1 if last else 1
+    previous = last.hash if last else GENESIS
+    return Entry(sequence, event, previous, _hash(sequence, event, previous, place, secret))
+
+
+class Pen:
+    """Makes the entries of one chain, each after the last. secret: the key; None without one."""
+
+    def __init__(self, place: Place, secret: bytes | None) -> None:
+        self._place = place
+        self._secret = secret
+        self._own = ""  # the hash of the last entry it made
+
+    def write(self, event: AuditEvent, last: Entry | None) -> Entry:
+        """Return the entry that follows. Raises: StorageError when the chain is kept with another key.
+
+        Without that, one save while the key is not configured would break the chain for good (P9).
+        """
+        if last is not None and last.hash != self._own:  # another's: its own need no second look
+            _require_same_key(last, self._place, self._secret)
+        entry = chain(event, last, self._place, self._secret)
+        self._own = entry.hash
+        return entry
+
+
+def is_made_with(secret: bytes | None, entry: Entry, place: Place | None) -> bool:
+    """Return whether this key gives this entry's hash in this place; None: without a key, naming no place."""
+    found = _hash(entry.sequence, entry.event, entry.previous, place, secret)
+    return hmac.compare_digest(entry.hash.encode(), found.encode())
+
+
+def _require_same_key(last: Entry, place: Place, secret: bytes | None) -> None:
+    keys = {secret, None} if secret else {None}  # a key may be added, and never taken away
+    if any(is_made_with(key, last, where) for key in keys for where in (place, None)):
+        return
+    # Nothing tells it from an entry that was changed, or that is another place's.
+    if secret:
+        raise StorageError("audit.key_file: this chain is kept with another key: set that; or run `tidegate doctor`")
+    raise StorageError("this chain is keyed, and audit.key_file is not set: set it again; or run `tidegate doctor`")
+
+
+def _hash(sequence: int, event: AuditEvent, previous: str, place: Place | None, secret: bytes | None) -> str:
+    at = event.at.astimezone(UTC).isoformat()  # as it is read back, in whatever zone the clock gave it
+    fields = [sequence, at, event.session, event.action, event.detail, event.commitment, previous]
+    return _digest([*fields, *(place.fields if place else ())], secret)
+
+
+def _digest(fields: list[object], secret: bytes | None) -> str:
+    data = _write_json(fields).encode("ascii")
+    return (hmac.new(secret, data, hashlib.sha256) if secret else hashlib.sha256(data)).hexdigest()

@@ -1,0 +1,276 @@
+"""Verification: whether an audit chain holds, reaches its anchors, and tells of everything that is stored (P9)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import chain, islice
+from typing import NamedTuple, Protocol
+
+from tidegate.audit.anchors import Anchor
+from tidegate.audit.chain import GENESIS, Action, Entry, Place, commitment_of, is_made_with, is_placed
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
+from tidegate.records.record import Record, RecordKind
+
+_SET_KEY = "set `audit.key_file` in config.toml again, to the key that the chain is kept with"
+_GIVE_ANCHOR = "if they are yours, keep what `tidegate audit anchor` prints now, and give it with --anchor FILE"
+_BEFORE_ALL = -(2**62)  # so that nothing put in before the first entry goes unseen
+_VERSION = re.compile(r"version ([0-9]{1,18})\b")
+_CHANGED = "the entry was changed, or written with another key or in another place"
+_NO_KEY = "no key is configured, and this chain is keyed from here on (or its end was changed, or is another place's)"
+_NOT_KEYED = "the entry was made without the key, after entries that were made with it"
+PROBLEMS_MAX = 100
+"""How many problems of one compartment are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainProblem(JsonObject):
+    """Something that is not as the chain says. sequence: the first entry concerned. key: of the memory concerned.
+
+    advice: what to do, where the cause may be a setting, and no change.
+    """
+
+    text: str
+    sequence: int | None = None
+    key: str | None = None
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainVerdict(JsonObject):
+    """What a chain proves.
+
+    entries: how many hold, from the first. head: the hash of the last of them.
+    keyed_from: the first entry that is keyed; None when none is.
+    anchored_to: the highest anchor met, None without anchors; beyond it nobody sees that entries were cut from the end,
+    or that an unkeyed chain was rewritten.
+    """
+
+    level: Level
+    entries: int
+    head: str
+    keyed_from: int | None
+    anchored_to: int | None
+    problems: tuple[ChainProblem, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Return whether nothing was found wrong."""
+        return not self.problems
+
+
+class ChainSource(Protocol):
+    """What a chain and its records can be read from: a compartment, or a backup of one. The entries are read first."""
+
+    @property
+    def place(self) -> Place: ...
+    def snapshot(self) -> AbstractContextManager[None]: ...
+    def entries(self, *, after: int = 0) -> Iterator[Entry]: ...
+    def every_version(self) -> Iterator[tuple[Record, bool]]: ...
+
+
+def verify(
+    source: ChainSource, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False
+) -> ChainVerdict:
+    """Check the chain of one compartment at one moment, and return what it proves.
+
+    anchors: of that compartment. sealed: what is read lies under a seal of the same secret, which vouches for entries
+    that were made before there was one.
+    """
+    walk = _Walk(secret, source.place, {})
+    for anchor in anchors:
+        walk.anchors.setdefault(anchor.sequence, set()).add(anchor.hash)
+    with source.snapshot():
+        problem = walk.follow(source.entries(after=_BEFORE_ALL))
+        rest = chain(walk.unmet_anchors(), _unexplained(source, walk.told))
+        problems = [problem] if problem else list(islice(rest, PROBLEMS_MAX))  # no file can make it hold more
+        if not sealed:
+            problems[:0] = walk.unkeyed()
+    return ChainVerdict(
+        source.place.level,
+        walk.sequence,
+        walk.head,
+        walk.keyed_from,
+        walk.anchored_to,
+        tuple(problems[:PROBLEMS_MAX]),
+    )
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The way along a chain, as far as it holds, and what was met on it."""
+
+    secret: bytes | None
+    place: Place
+    anchors: dict[int, set[str]]
+    last: Entry | None = None
+    keyed_from: int | None = None
+    placed: bool = False
+    plain_to: int = 0
+    told: dict[bytes, _Told] = field(default_factory=dict)
+
+    @property
+    def sequence(self) -> int:
+        return self.last.sequence if self.last else 0
+
+    @property
+    def head(self) -> str:
+        return self.last.hash if self.last else GENESIS
+
+    @property
+    def anchored_to(self) -> int | None:
+        return max((each for each in self.anchors if each <= self.sequence), default=None)
+
+    def follow(self, entries: Iterable[Entry]) -> ChainProblem | None:
+        """Go on to the end, or to where the chain stops holding."""
+        coming = iter(entries)
+        try:
+            for entry in coming:
+                flaw = self._flaw(entry)
+                if flaw == _CHANGED and self.secret is None and not any(map(self._is_plain, coming)):
+                    return ChainProblem(_NO_KEY, self.sequence + 1, advice=_SET_KEY)
+                if flaw:
+                    return ChainProblem(flaw, self.sequence + 1)
+                self._take(entry)
+        except (ValueError, StorageError):  # not even text
+            return ChainProblem("the entry was changed", self.sequence + 1)
+        return None
+
+    def unmet_anchors(self) -> Iterator[ChainProblem]:
+        """Yield a problem if there are anchors beyond the end: the rest was cut off."""
+        beyond = [sequence for sequence in self.anchors if sequence > self.sequence]
+        if beyond:
+            text = f"the chain ends here, and was anchored at {max(beyond)}: the entries in between were cut off"
+            yield ChainProblem(text, self.sequence + 1)
+
+    def unkeyed(self) -> Iterator[ChainProblem]:
+        """Yield a problem if entries beyond the last anchor are not keyed though there is a key: forged, maybe."""
+        anchored_to = self.anchored_to or 0
+        if self.plain_to > anchored_to:
+            text = f"from here up to {self.plain_to} no entry is keyed: whoever can write the file could have made them"
+            yield ChainProblem(text, anchored_to + 1, advice=_GIVE_ANCHOR)
+
+    def _flaw(self, entry: Entry) -> str:
+        if entry.sequence > self.sequence + 1:
+            return "the entry is missing"
+        if entry.sequence < self.sequence + 1 or entry.previous != self.head:
+            return "the entry does not follow the one before it: one of them was changed, moved or put in"
+        if not self._is_genuine(entry):
+            return _NOT_KEYED if self.secret and self._is_plain(entry) else _CHANGED
+        if entry.hash not in self.anchors.get(entry.sequence, {entry.hash}):
+            return "the entry is not the one that was anchored: the chain was made anew"
+        return ""
+
+    def _is_genuine(self, entry: Entry) -> bool:
+        if self._is_made_with(self.secret, entry):
+            if self.secret and self.keyed_from is None:
+                self.keyed_from = entry.sequence
+            return True
+        # A chain that began before there was a key is plain up to there, and never again after it.
+        plain = self.secret is not None and self.keyed_from is None
+        return plain and self._is_made_with(None, entry)
+
+    def _is_made_with(self, secret: bytes | None, entry: Entry) -> bool:
+        if self.place.id and is_made_with(secret, entry, self.place):  # without an id it is a backup's: none in a store
+            self.placed = True
+            return True
+        # One that began before entries named their place names none up to there, and never again after it.
+        return not self.placed and is_made_with(secret, entry, None)
+
+    def _is_plain(self, entry: Entry) -> bool:
+        return is_made_with(None, entry, self.place) or is_made_with(None, entry, None)
+
+    def _take(self, entry: Entry) -> None:
+        self.last = entry
+        if self.secret and self.keyed_from is None:
+            self.plain_to = entry.sequence
+        event = entry.event
+        if event.commitment:
+            expected = _EXPECTED.get(event.action, _Expected.LIVE)
+            self.told[_short(event.commitment)] = _Told(entry.sequence, _number(event.detail), expected)
+
+
+class _Expected(IntEnum):
+    """What the last entry about a version says of it."""
+
+    LIVE = 0  # or superseded
+    HIDDEN = 1
+    GONE = 2
+
+
+class _Told(NamedTuple):
+    """What the last entry about a version tells: a million of them fit in memory."""
+
+    sequence: int
+    number: int
+    expected: _Expected
+
+
+_EXPECTED = {Action.DELETE: _Expected.HIDDEN, Action.EXPIRE: _Expected.HIDDEN, Action.PURGE: _Expected.GONE}
+_CONTRADICTIONS = {
+    (_Expected.LIVE, False): "a version is hidden, and no entry says that it was deleted",
+    (_Expected.HIDDEN, True): "a version lives again, and no entry says that it was restored",
+    (_Expected.GONE, True): "a version is there again that was purged",
+    (_Expected.GONE, False): "a version is there again that was purged",
+}
+
+
+def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[ChainProblem]:
+    """Yield each change that has no entry: all that is stored must match the last entry about it."""
+    places = _Places()
+    try:
+        for record, newest in source.every_version():
+            yield from places.take(record, newest)
+            commitment = _short(commitment_of(record, source.place))
+            found = told.get(commitment) if source.place.id or not is_placed(record) else None
+            if found is None or found.number != record.version:
+                yield ChainProblem(f"version {record.version} was changed or put in, without an entry", key=record.key)
+                continue
+            del told[commitment]  # each occurs once
+            if (found.expected, record.live) in _CONTRADICTIONS:
+                yield ChainProblem(_CONTRADICTIONS[found.expected, record.live], found.sequence, record.key)
+    except StorageError:
+        yield ChainProblem("a record cannot be read: it was damaged or changed")
+        return
+    yield from places.wrong()
+    for sequence, _, expected in told.values():
+        if expected is not _Expected.GONE:
+            yield ChainProblem(
+                "the version that the entry tells of is not there any more, and was not purged", sequence
+            )
+
+
+@dataclass(slots=True)
+class _Places:
+    """The newest version under each key, and the latest that it has replaced: it must be the later one."""
+
+    newest: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
+    replaced: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
+
+    def take(self, record: Record, newest: bool) -> Iterator[ChainProblem]:
+        name = (record.kind, record.key)
+        if not newest:
+            self.replaced[name] = max(record.version, self.replaced.get(name, 0))
+        elif self.newest.setdefault(name, record.version) != record.version:
+            yield ChainProblem("two versions stand under one key", key=record.key)
+
+    def wrong(self) -> Iterator[ChainProblem]:
+        for name, number in self.replaced.items():
+            if self.newest.get(name, 0) <= number:
+                yield ChainProblem(f"version {number} is hidden, and no later one replaced it", key=name[1])
+
+
+def _number(detail: str) -> int:
+    """Return the number of the version that an entry is about; 0 when it names none."""
+    found = _VERSION.match(detail)
+    return int(found[1]) if found else 0
+
+
+def _short(commitment: str) -> bytes:
+    """Return half a hash: enough to tell versions apart, and a million of them fit in memory."""
+    return bytes.fromhex(commitment)[:16] if len(commitment) == 64 else commitment.encode()

@@ -1,0 +1,178 @@
+"""The audit chains: showing, verifying, anchoring them. The owner's acts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.audit.chain import Action
+from tidegate.cli import output
+from tidegate.cli.common import AT_ALL_LEVELS, Group, info, open_owner, open_store, options, read_anchor_file, show
+from tidegate.errors import InvalidArgument, StorageError
+from tidegate.records.record import RecordKind
+from tidegate.records.times import NotATimeError, read_timestamp, write_timestamp
+
+if TYPE_CHECKING:
+    from tidegate.audit.verify import ChainVerdict
+    from tidegate.owner.audit_query import AuditLine
+    from tidegate.store import Store
+
+_ACTIONS = click.Choice([action.value for action in Action if action is not Action.UNKNOWN])
+_COMMON = {**AT_ALL_LEVELS, "session": "Only what was done in this session, by its name or its id."}
+_OWNER = "owner"
+_LAST_MAX = 100_000  # they are held at once
+_WHAT_IT_PROVES = """\
+What this proves: nothing up to the last anchor was changed, taken out or moved. Beyond it, entries cut from the end go
+unseen; so keep anchors where nobody who can write here can. Whoever can read the key can make a chain anew, and one
+without a key anybody can: a key that is kept under the same user does not protect from that user."""
+
+
+@click.group(cls=Group, common=_COMMON)
+def audit() -> None:
+    """Show, verify and anchor the audit chains: the owner's acts."""
+
+
+@audit.command(
+    name="show",
+    common=_COMMON,
+    examples=(
+        "tidegate audit show --action refuse --since 2026-01-01",
+        "tidegate audit show --session main --level INTERNAL --json",
+        "tidegate audit show --last 20",
+    ),
+)
+@click.option(
+    "--action", "actions", multiple=True, type=_ACTIONS, metavar="ACTION", help=f"{', '.join(_ACTIONS.choices)}."
+)
+@click.option("--since", metavar="TIME", help="ISO 8601; without a zone it is UTC.")
+@click.option("--until", metavar="TIME", help="ISO 8601; that moment included.")
+@click.option("--last", type=click.IntRange(1, _LAST_MAX), metavar="N", help="Only the newest N of them.")
+def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: int | None) -> None:
+    """Show the entries of all levels (or of --level, or of --session), oldest first, one a line.
+
+    A session is shown by its name, if it has one; JSON has its id as well. The key is shown while the version that an
+    entry is about is kept, and what it is the key of, if not of a memory: the chain itself does not hold it.
+    """
+    from tidegate.owner.audit_query import AuditFilter
+
+    with open_store() as store:
+        names, named = _names(store), options().session
+        wanted = AuditFilter(
+            level=options().level,
+            # By its name or by its id.
+            sessions=None if named is None else {named, *(id_ for id_, name in names.items() if name == named)},
+            actions=[Action(action) for action in actions] or None,
+            since=_time("since", since),
+            until=_time("until", until),
+        )
+        line, lines = None, store.owner(options().agent).find_audit_lines(wanted)
+        for line in lines if last is None else deque(lines, last):
+            name = names.get(line.entry.event.session)
+            show(_line(line, name), [_text(line, name)])
+    if line is None:
+        info("no entries")
+
+
+@audit.command(common=AT_ALL_LEVELS, examples=("tidegate audit verify", "tidegate audit verify --anchor anchors.jsonl"))
+@click.option("--anchor", "file", metavar="FILE", help="What `audit anchor` printed, once or many times.")
+def verify(file: str | None) -> int:
+    """Check that each chain holds, reaches its anchors, and tells of everything that is stored.
+
+    JSON: one object a level. Exit code 1 when anything is wrong; the first entry concerned is named.
+    """
+    anchors = () if file is None else read_anchor_file(file)
+    with open_owner() as owner:
+        verdicts = owner.verify(options().level, anchors=anchors)
+    for verdict in verdicts:
+        show(_verdict(verdict), _verdict_lines(verdict))
+    for line in _WHAT_IT_PROVES.splitlines():
+        info(line)
+    return 0 if all(verdict.holds for verdict in verdicts) else 1
+
+
+@audit.command(common=AT_ALL_LEVELS, examples=("tidegate audit anchor >> anchors.jsonl",))
+def anchor() -> None:
+    """Print where each chain ends now, as JSON, one object a level. Keep it where nobody who can write here can."""
+    with open_owner() as owner:
+        for head in owner.anchor(options().level):
+            output.emit(output.to_json(head))
+
+
+def _names(store: Store) -> Mapping[str, str]:
+    """Return the sessions' names, by id. Where they cannot be read the chains are shown all the same."""
+    try:
+        return {row.id: row.name or row.id for row in store.sessions.list(options().agent)}
+    except StorageError as failure:
+        if options().session is not None:
+            raise
+        info(f"{failure.message}; sessions are shown by their ids")
+        return {}
+
+
+def _time(option: str, text: str | None) -> datetime | None:
+    try:
+        return None if text is None else read_timestamp(text)
+    except NotATimeError as error:
+        raise InvalidArgument(f"{option}: {error}", argument=option) from None
+
+
+def _line(line: AuditLine, name: str | None) -> dict[str, Any]:
+    event = line.entry.event
+    return {
+        "level": line.level,
+        "sequence": line.entry.sequence,
+        "at": event.at,
+        "session": event.session,
+        "session_name": name,
+        "action": event.action,
+        "detail": event.detail,
+        "kind": line.kind,
+        "key": line.key,
+        "commitment": event.commitment,
+        "hash": line.entry.hash,
+    }
+
+
+def _text(line: AuditLine, name: str | None) -> str:
+    event = line.entry.event
+    place = f"{write_timestamp(event.at)}  {line.level!s:<12}  {line.entry.sequence:>6}"
+    who = output.escape(event.session) or _OWNER
+    if name is not None:
+        who = output.word(name) if name != _OWNER else output.to_json(name)
+    # What others wrote comes last, where nothing after it could be forged.
+    about = f"  {output.escape(line.key)}" if line.key is not None else ""
+    kind = "" if line.kind in (None, RecordKind.MEMORY) else f"{line.kind} "
+    return f"{place}  {who:<32}  {event.action:<8}  {kind}{output.escape(event.detail)}{about}"
+
+
+def _verdict(verdict: ChainVerdict) -> dict[str, Any]:
+    return {
+        "level": verdict.level,
+        "holds": verdict.holds,
+        "entries": verdict.entries,
+        "head": verdict.head,
+        "keyed_from": verdict.keyed_from,
+        "anchored_to": verdict.anchored_to,
+        "problems": [
+            {"sequence": each.sequence, "text": each.text, "key": each.key, "advice": each.advice or None}
+            for each in verdict.problems
+        ],
+    }
+
+
+def _verdict_lines(verdict: ChainVerdict) -> Iterator[str]:
+    state = "holds" if verdict.holds else "BROKEN"
+    anchored = "no anchor" if verdict.anchored_to is None else f"proven up to {verdict.anchored_to}"
+    keyed = "no key" if verdict.keyed_from is None else f"keyed from {verdict.keyed_from}"
+    entries = output.counted(verdict.entries, "entry", "entries")
+    yield f"{verdict.level!s:<12}  {state:<6}  {entries}, {anchored}, {keyed}"
+    for problem in verdict.problems:
+        where = "" if problem.sequence is None else f"entry {problem.sequence}: "
+        about = "" if problem.key is None else f": {output.escape(problem.key)}"
+        yield f"  {where}{problem.text}{about}"
+        if problem.advice:
+            yield f"    {problem.advice}"

@@ -1,0 +1,69 @@
+"""A conversation with the agent: at the terminal, or one message for programs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tidegate.cli.common import Command, open_store, options, standard_input
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level
+
+if TYPE_CHECKING:
+    from tidegate.cli.chat_session import ChatPlace
+    from tidegate.records.limits import Limits
+
+
+_LEVEL = "Where it starts or, without --session, stands. [default: chat.level in config.toml]"
+
+
+@click.command(
+    cls=Command,
+    common={"session": "The conversation of this name.", "level": _LEVEL},
+    examples=(
+        "tidegate chat",
+        'tidegate chat --message "What do you know about me?"',
+        "tidegate chat --session mail --level CONFIDENTIAL --message - --json < letter.txt",
+    ),
+)
+@click.option("--message", metavar="TEXT", help="Say this, show the answer, and end. - reads standard input.")
+@click.option("--new", is_flag=True, help="Begin a new conversation beside the one there is.")
+def chat(message: str | None, new: bool) -> int:
+    """Talk with the agent, which remembers.
+
+    The conversation goes on where it was left, at the level at which it was left. With --session it is the one of that
+    name, opened or resumed. With --level alone it is one that is not stored, at exactly that level. The model is
+    chat.model in config.toml, or TIDEGATE_CHAT_MODEL.
+    """
+    from tidegate.agent.opening import open_configured
+    from tidegate.cli.chat_session import Chat
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
+
+    home = find_home(options().home)
+    settings = read_settings(home)
+    model = open_configured(settings.chat)  # before anything is made
+    place = _place(new, settings.chat.level)
+    text = None if message is None else _checked(message, settings.limits)
+    if text is None and (options().json or not (sys.stdin.isatty() and sys.stdout.isatty())):
+        raise InvalidArgument("message: without a terminal, and for --json, it needs --message", argument="message")
+    with open_store() as store, Chat(store, home, settings, model, place) as conversation:
+        return conversation.say_once(text, as_json=options().json) if text is not None else conversation.run()
+
+
+def _checked(message: str, limits: Limits) -> str:
+    """Return the message to send. Raises: InvalidArgument, LimitExceeded, before anything is made."""
+    from tidegate.records.validation import check_content
+
+    return check_content(standard_input("message") if message == "-" else message, limits, "message")
+
+
+def _place(new: bool, level: Level) -> ChatPlace:
+    from tidegate.cli.chat_session import ChatPlace
+
+    chosen = options()
+    if new and (chosen.session is not None or chosen.level is not None):
+        raise InvalidArgument("new: has no use beside --session or --level", argument="new")
+    return ChatPlace(chosen.agent, chosen.session, level if chosen.level is None else chosen.level, chosen.level, new)

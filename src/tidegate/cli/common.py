@@ -1,0 +1,305 @@
+"""What all commands share: the common options before or after the verb, help with examples, opening the store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli import output
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level
+
+if TYPE_CHECKING:
+    from tidegate.audit.anchors import Anchor
+    from tidegate.owner.owner import Owner
+    from tidegate.session import Session
+    from tidegate.store import Store
+
+
+class _Levels(click.Choice[Level]):
+    """A level in any letter case; where it is none, those that there are, as they are written everywhere."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        return super().normalize_choice(choice, ctx).upper()
+
+
+LEVEL = _Levels(Level, case_sensitive=False)
+_LEVELS = ", ".join(Level.__members__)
+INCOMPLETE = 3
+"""The exit code where something was removed, and may still be in a file."""
+_SECTION = "Common options"
+_ANCHOR_BYTES_MAX = 16 * 1024 * 1024
+_WHOLE = 1000  # characters; no first sentence is as long
+
+# What common options mean to a command, where that differs from the memory verbs. None: the command has no use for the
+# option, refuses it, and leaves it out of its help.
+Common = Mapping[str, str | None]
+AS_USUAL: Common = {}
+NO_LEVEL: Common = {"session": None, "level": None}
+FOR_NO_AGENT: Common = {"agent": None, **NO_LEVEL}
+AT_ALL_LEVELS: Common = {"session": None, "level": f"{_LEVELS}. [default: all of them]"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The common options, wherever on the line they were; the last one wins."""
+
+    home: str | None = None
+    agent: str = "assistant"
+    session: str | None = None
+    level: Level | None = None
+    json: bool = False
+
+
+def options() -> Options:
+    """Return the common options of the command that runs."""
+    meta = click.get_current_context().meta
+    return Options(**{name: meta[name] for name in Options.__slots__ if name in meta})
+
+
+@contextmanager
+def open_store() -> Iterator[Store]:
+    """Yield the store of the home that was named."""
+    import tidegate  # the storage engine is loaded when a command needs it, never for --help
+
+    with tidegate.open(options().home) as store:
+        yield store
+
+
+@contextmanager
+def open_session(otherwise: Level = Level.PUBLIC) -> Iterator[Session]:
+    """Yield the named session at its taint, or an ephemeral one at exactly --level. What it saves is the owner's.
+
+    otherwise: its level without --level.
+    """
+    from tidegate.records.record import Origin
+
+    chosen = options()
+    refuse_both()
+    with open_store() as store:
+        if chosen.session is not None:
+            yield store.resume(chosen.agent, chosen.session, origin=Origin.OWNER)
+        else:
+            yield store.session(chosen.agent, level=level_or(otherwise), origin=Origin.OWNER)
+
+
+@contextmanager
+def open_at_level() -> Iterator[tuple[Store, Level, str]]:
+    """Yield the store, where its owner acts (at --level or the session's), and that session's id or ""."""
+    chosen = options()
+    refuse_both()
+    with open_store() as store:
+        if chosen.session is None:
+            yield store, level_or(Level.PUBLIC), ""
+        else:
+            row = store.sessions.find(chosen.agent, chosen.session)
+            yield store, row.taint, row.id
+
+
+@contextmanager
+def open_owner() -> Iterator[Owner]:
+    """Yield the owner of the agent that was named."""
+    with open_store() as store:
+        yield store.owner(options().agent)
+
+
+def level_or(default: Level) -> Level:
+    """Return the level that was named, else the default. PUBLIC is one, though it counts as nothing."""
+    given = options().level
+    return default if given is None else given
+
+
+def refuse_both() -> None:
+    """Raise InvalidArgument when both --level and --session were given."""
+    if None not in (options().session, options().level):
+        raise InvalidArgument(
+            "level: a session has its own level; give --level or --session, not both", argument="level"
+        )
+
+
+def standard_input(argument: str) -> str:
+    """Return all of standard input, as UTF-8. argument: what it is given for. Raises: InvalidArgument."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InvalidArgument(f"{argument}: standard input is not UTF-8", argument=argument) from None
+
+
+def read_anchor_file(file: str) -> list[Anchor]:
+    """Return the anchors in a file. Raises: InvalidArgument, also when there are none."""
+    from tidegate.audit.anchors import read_anchors
+
+    try:
+        with Path(file).open("rb") as stream:
+            data = stream.read(_ANCHOR_BYTES_MAX + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, ValueError):
+        raise InvalidArgument("anchor: must be a readable file in UTF-8", argument="anchor") from None
+    if len(data) > _ANCHOR_BYTES_MAX:
+        raise InvalidArgument("anchor: the file is too large", argument="anchor")
+    anchors = list(read_anchors(text))
+    if not anchors:
+        raise InvalidArgument("anchor: the file is empty", argument="anchor")
+    return anchors
+
+
+def agreed(question: str, *, unasked: str) -> bool:
+    """Ask the owner at the terminal; tell whether they say yes. unasked: the error without a terminal."""
+    if not sys.stdin.isatty():
+        raise InvalidArgument(unasked, argument="yes")
+    return click.confirm(question, err=True)
+
+
+def show(result: Mapping[str, Any], lines: Iterable[str]) -> None:
+    """Write a result to standard output: exactly, under --json; else as lines for people."""
+    for line in [output.to_json(result)] if options().json else lines:
+        output.emit(line)
+
+
+def info(text: str) -> None:
+    """Write a line for people to standard error; under --json nothing, since the result says it."""
+    if not options().json:
+        output.warn(text)
+
+
+class Command(click.Command):
+    """A command with the common options, and with examples in its help."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), common: Common = AS_USUAL, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+        self.common = common
+        self.params += _common_options(common)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it. Raises: InvalidArgument when a common option was given that would have no effect."""
+        for name, meaning in self.common.items():
+            if meaning is None and name in ctx.meta:
+                raise InvalidArgument(f"{name}: this command has no use for --{name}", argument=name)
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write its own options, then the common ones, then the examples."""
+        _format_options(self, ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+class Group(click.Group):
+    """Commands under one noun, with the common options."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, common: Common = AS_USUAL, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _common_options(common)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return them in the order in which they were added."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each name with the first sentence of its help, whole: the parser's own ends in the middle of it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, it.get_short_help_str(_WHOLE)) for name, it in self.commands.items()])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write its commands, then the options."""
+        self.format_commands(ctx, formatter)
+        _format_options(self, ctx, formatter)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec:
+    """A command that is not loaded yet. path: where it is, as `module:name`. summary: for the list of commands."""
+
+    path: str
+    summary: str
+
+
+class LazyGroup(Group):
+    """Commands that are loaded when they are called: their help is listed without them.
+
+    aliases: what people type who know the command by another name.
+    """
+
+    def __init__(self, *args: Any, specs: Mapping[str, CommandSpec], aliases: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.specs = specs
+        self.aliases = aliases
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return them in the order in which they were given."""
+        return list(self.specs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of this name, from its module; None for an unknown name."""
+        spec = self.specs.get(cmd_name)
+        if spec is None:
+            return None
+        module, _, name = spec.path.partition(":")
+        found: click.Command = getattr(import_module(f"tidegate.cli.{module}"), name)
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is meant. Raises: NoSuchCommand, with the names that are like it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as unknown:  # the parser looks among commands that are loaded
+            meant = self.aliases.get(unknown.command_name)
+            if meant is not None:
+                said = f"{unknown.message} Did you mean {meant!r}?"
+                raise click.NoSuchCommand(unknown.command_name, said, ctx=ctx) from None
+            raise click.NoSuchCommand(unknown.command_name, possibilities=self.specs, ctx=ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each name with its summary."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, spec.summary) for name, spec in self.specs.items()])
+
+
+def _common_options(common: Common) -> list[click.Parameter]:
+    def option(name: str, usual: str, **settings: Any) -> click.Option:
+        meaning = common.get(name, usual)
+        return click.Option(
+            [f"--{name}"],
+            expose_value=False,
+            callback=_remember,
+            help=meaning or usual,
+            hidden=meaning is None,
+            **settings,
+        )
+
+    return [
+        option("home", "Folder of the store. [default: $TIDEGATE_HOME, else the user's data folder]", metavar="PATH"),
+        option("agent", "Whose memory. [default: assistant]", metavar="AGENT"),
+        option("session", "Act in this session, at its taint.", metavar="NAME"),
+        option("level", f"{_LEVELS}. [default: PUBLIC]", type=LEVEL, metavar="LEVEL"),
+        option("json", "Print exactly the result, as JSON.", is_flag=True),
+    ]
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    if value is not None and value is not False and param.name is not None:
+        ctx.meta[param.name] = value
+
+
+def _format_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    common = [param for param in command.params if param.name in Options.__slots__ and not param.expose_value]
+    own = [param for param in command.get_params(ctx) if param not in common and isinstance(param, click.Option)]
+    for title, params in (("Options", own), (_SECTION, common)):
+        records = [record for param in params if (record := param.get_help_record(ctx))]
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)

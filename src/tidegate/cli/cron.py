@@ -1,0 +1,243 @@
+"""Jobs, for their owner: make them, see them, and see what became of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli.common import LEVEL, Group, info, open_session, open_store, options, show, standard_input
+from tidegate.cli.output import escape, escape_lines
+from tidegate.errors import InvalidArgument, NotFound
+from tidegate.jobs.schedule import read_zone
+from tidegate.policy.levels import Level
+from tidegate.records.times import read_duration
+
+if TYPE_CHECKING:
+    from tidegate.jobs.job import Job, Run
+    from tidegate.session import Session
+
+_NAME = "The job's name."
+_PROMPT_CHARS_MAX = 100
+_LOOKING = {"session": "What this session sees.", "level": "Up to this level. [default: all levels]"}
+
+
+@click.group(cls=Group)
+def cron() -> None:
+    """Schedule jobs, and see what became of them. `tidegate run` runs them."""
+
+
+@cron.command(
+    examples=(
+        'tidegate cron add digest "30 7 * * 1-5" "Sum up what is new." --timezone Europe/Berlin',
+        'tidegate cron add dentist 2030-05-01T09:00 "Remind me of the dentist." --timezone Europe/Berlin',
+        'tidegate cron add audit @weekly "Look for stale plans." --level CONFIDENTIAL --channel diary',
+    )
+)
+@click.argument("name", help=_NAME)
+@click.argument("schedule", help="Five fields, @daily and the like, or one time.")
+@click.argument("prompt", help="What the agent is told; - reads standard input.")
+@click.option("--timezone", metavar="ZONE", default="UTC", show_default=True, help="Zone of the schedule.")
+@click.option("--channel", metavar="NAME", help="Where results go. [default: run.channel in config.toml]")
+@click.option("--ceiling", type=LEVEL, metavar="LEVEL", help="How high its sessions may rise. [default: RESTRICTED]")
+@click.option(
+    "--time-limit", metavar="AGE", help="When a run is stopped, such as 10m. [default: run.time_limit_minutes]"
+)
+def add(
+    name: str,
+    schedule: str,
+    prompt: str,
+    timezone: str,
+    channel: str | None,
+    ceiling: Level | None,
+    time_limit: str | None,
+) -> None:
+    """Schedule a job at --level (default PUBLIC) or in --session; one of this name there is replaced."""
+    seconds = None if time_limit is None else int(read_duration(time_limit, "time_limit").total_seconds()) or 1
+    text = standard_input("prompt") if prompt == "-" else prompt
+    with open_session() as session:
+        job = session.jobs.create(
+            name,
+            schedule,
+            text,
+            timezone=timezone,
+            ceiling=ceiling,
+            channel=_checked(channel),
+            time_limit_seconds=seconds,
+        )
+    show(_shown(job), [_line(job)])
+
+
+@cron.command(name="list", common=_LOOKING, examples=("tidegate cron list", "tidegate cron list --level PUBLIC --json"))
+def list_() -> None:
+    """List the jobs, of all levels up to --level. Under --json one a line."""
+    with open_session(Level.RESTRICTED) as session:
+        jobs = session.jobs.list()
+    for job in jobs:
+        prompt = job.plan.prompt
+        begun = prompt if len(prompt) <= _PROMPT_CHARS_MAX else f"{prompt[:_PROMPT_CHARS_MAX]}…"
+        show(_shown(job), [_line(job), f"  {escape(begun)}"])
+    if not jobs:
+        info("no jobs")
+
+
+@cron.command(name="show", common=_LOOKING, examples=("tidegate cron show digest",))
+@click.argument("name", help=_NAME)
+def show_(name: str) -> None:
+    """Show a job whole; of several of the name the highest."""
+    with open_session(Level.RESTRICTED) as session:
+        job = _find(session, name)
+    show({**_shown(job), "prompt": job.plan.prompt}, _whole(job))
+
+
+@cron.command(examples=("tidegate cron remove digest", "tidegate cron remove audit --level CONFIDENTIAL"))
+@click.argument("name", help=_NAME)
+def remove(name: str) -> None:
+    """Delete a job at --level (default PUBLIC), or that of --session. Its history stays."""
+    with open_session() as session:
+        result = session.call_tool("cron_delete", {"name": name})
+    show(result, [f"deleted {escape(name)} at {result['classification']}"])
+
+
+@cron.command(
+    common=_LOOKING,
+    examples=("tidegate cron history digest", "tidegate cron history --limit 5 --json", "tidegate cron history"),
+)
+@click.argument("name", required=False, help="The job's name; without one, the trigger's runs.")
+@click.option("--limit", metavar="N", type=int, default=20, show_default=True, help="How many, 1 to 200.")
+def history(name: str | None, limit: int) -> None:
+    """Show the runs of a job, newest first, with their results and what became of these. Under --json one a line."""
+    with open_session(Level.RESTRICTED) as session:
+        runs = session.jobs.history(name, limit=limit)
+    for run, level in runs:
+        show(_run(run, level), _told(run, level))
+    if not runs:
+        info("no runs")
+
+
+@cron.command(
+    name="run-now",
+    examples=(
+        "tidegate cron run-now digest",
+        "tidegate cron run-now",
+        'tidegate cron run-now inbox --event - --id "$DELIVERY_ID" < request.json',
+    ),
+)
+@click.argument("name", required=False, help="The job's name; without one, the trigger.")
+@click.option("--event", metavar="TEXT", help="What to tell it, as data from outside; - reads standard input.")
+@click.option("--id", "event_id", metavar="ID", help="The event's own id: the same one is never run twice.")
+def run_now(name: str | None, event: str | None, event_id: str | None) -> None:
+    """Have a job run as soon as `tidegate run` is free, besides its schedule; or have the agent look at TRIGGER.md.
+
+    A job is looked for at --level (default PUBLIC). The trigger is at its own, trigger.level in config.toml.
+    """
+    text = standard_input("event") if event == "-" else event
+    with open_session() if name is not None else _at_trigger() as session:
+        run = session.jobs.post(name, text, event_id=event_id)
+        level = session.taint
+    show(
+        _run(run, level), [f"queued as run {run.number} at {level}" if run.open else f"run {run.number} had this event"]
+    )
+
+
+@contextmanager
+def _at_trigger() -> Iterator[Session]:
+    """Yield a session where the trigger wakes. Raises: NotFound without a TRIGGER.md."""
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
+    from tidegate.worker.task import has_trigger
+
+    chosen = options()
+    if chosen.session is not None or chosen.level is not None:
+        raise InvalidArgument("level: the trigger has its own level, trigger.level in config.toml", argument="level")
+    home = find_home(chosen.home)
+    if not has_trigger(home, chosen.agent):
+        raise NotFound("name: this agent has no TRIGGER.md; name a job, or write one", argument="name")
+    with open_store() as store:
+        yield store.session(chosen.agent, level=read_settings(home).trigger.level)
+
+
+def _checked(channel: str | None) -> str | None:
+    """Return a channel that is configured. Raises: NotFound."""
+    if channel is None:
+        return None
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
+
+    if channel not in read_settings(find_home(options().home)).channels:
+        raise NotFound("channel: config.toml has no channel of this name", argument="channel")
+    return channel
+
+
+def _find(session: Session, name: str) -> Job:
+    found = [job for job in session.jobs.list() if job.name == name]
+    if not found:
+        raise NotFound("name: no job has it", argument="name")
+    return found[0]
+
+
+def _shown(job: Job) -> dict[str, Any]:
+    from tidegate.tools.jobs import shown
+
+    plan = job.plan
+    more = {"ceiling": plan.ceiling, "channel": plan.channel, "time_limit_seconds": plan.time_limit_seconds}
+    return {**shown(job), **more}
+
+
+def _line(job: Job) -> str:
+    # The name comes last, where nothing after it could be forged.
+    schedule = f"{escape(job.plan.schedule)} {escape(job.plan.timezone)}"
+    return f"{job.level!s:<12}  next {_time(job.next_run_at, job.plan.timezone)}  {schedule}  {escape(job.name)}"
+
+
+def _whole(job: Job) -> Iterator[str]:
+    yield _line(job)
+    plan = job.plan
+    limit = "as configured" if plan.time_limit_seconds is None else f"{plan.time_limit_seconds} s"
+    channel = escape(plan.channel or "as configured")
+    yield f"  from {job.origin}, ceiling {plan.ceiling}, time limit {limit}, channel {channel}"
+    yield from escape_lines(plan.prompt, indent="  ").split("\n")
+
+
+def _run(run: Run, level: Level) -> dict[str, Any]:
+    return {
+        "number": run.number,
+        "classification": level,
+        "due_at": run.due_at,
+        "state": run.state,
+        "attempt": run.attempt,
+        "missed": run.missed,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "reason": run.reason,
+        "text": run.text,
+        "channel": run.channel,
+        "delivery": run.delivery,
+        "delivery_reason": run.delivery_reason,
+        "delivery_attempts": run.attempts,
+    }
+
+
+def _told(run: Run, level: Level) -> Iterator[str]:
+    times = f"due {_time(run.due_at)}, started {_time(run.started_at)}, ended {_time(run.ended_at)}"
+    missed = f", {run.missed} missed" if run.missed else ""
+    yield f"{level!s:<12}  run {run.number:<3}  {run.state!s:<11}  {times}{missed}"
+    if run.reason:
+        yield f"  {escape(run.reason)}"
+    if run.channel is not None and run.text:
+        reason = f": {escape(run.delivery_reason)}" if run.delivery_reason else ""
+        yield f"  {run.delivery} to {escape(run.channel)}{reason}"
+    if run.text:
+        yield from escape_lines(run.text, indent="  | ").split("\n")
+
+
+def _time(at: datetime | None, zone: str = "UTC") -> str:
+    """Return a time as a clock of the zone shows it, with its distance from UTC."""
+    if at is None:
+        return "-"
+    with suppress(InvalidArgument):  # the zone may be gone with an update of the system
+        at = at.astimezone(read_zone(zone))
+    return at.isoformat(" ", "seconds").replace("+00:00", "Z")

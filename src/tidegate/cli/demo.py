@@ -1,0 +1,267 @@
+"""The demo: a real server process and a real MCP client, on a home that is thrown away. It fails if a claim does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate.cli import output
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+_BOLD, _GREEN, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[0m"
+
+
+class UnlikeClaimed(Exception):
+    """An answer was not what the demo says it is."""
+
+
+def run() -> int:
+    """Show everything on standard output. Return 0, or 1 when an answer was not what is claimed.
+
+    Raises: SystemExit, with one line to show, when the extra is not installed.
+    """
+    try:
+        import mcp  # noqa: F401  only to see that it is there
+    except ModuleNotFoundError:
+        sys.exit("tidegate demo: the MCP library is not installed: pip install 'tidegate[server]'")
+    output.warn("tidegate demo: starting a few server processes; this takes some seconds")
+    # A client closes its transport in its own time; a home that is still being left must not fail the demo.
+    with tempfile.TemporaryDirectory(prefix="tidegate-demo-", ignore_cleanup_errors=True) as folder:
+        try:
+            asyncio.run(Demo(Path(folder)).play())
+        except UnlikeClaimed as failure:
+            output.warn(f"tidegate demo: not as claimed: {failure}")
+            return 1
+    return 0
+
+
+class Demo:
+    """The steps, in order. Each shows what is sent and what comes back, and checks it."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    async def play(self) -> None:
+        """Play all steps, then show how to set up a client."""
+        _say("A real MCP server, in a process of its own, and a real MCP client that talks to it.")
+        _say("$ is what the owner types, > what a model calls, < what the server answers.")
+        await self._save_in_public()
+        await self._recall_and_raise()
+        await self._look_from_public()
+        await self._delete()
+        self._talk()
+        self._wake()
+        _say("", "To give an MCP client this memory, paste into its configuration:", "", configuration())
+
+    async def _save_in_public(self) -> None:
+        async with self._conversation("A public conversation", "main") as model:
+            saved = await model.save("user-name", "Ada Lovelace")
+            _check(saved["classification"] == "PUBLIC", "what a public session saves is PUBLIC")
+
+    async def _recall_and_raise(self) -> None:
+        async with self._conversation("The same session after a restart, in a new process", "main") as model:
+            found = await model.search("What is the user's name?")
+            _check("Ada Lovelace" in found, "remembered, and found by a question")
+
+            _head("The owner raises the session, before it reads the company's mail")
+            self._owner("session", "raise", "main", "INTERNAL")
+            saved = await model.save("user-name", "Ada Lovelace, who will leave us in May")
+            _check(saved["classification"] == "INTERNAL", "the running server has noticed")
+            shown = await model.get("user-name")
+            _check(
+                shown["classification"] == "INTERNAL", "the same key at two levels: the higher one shadows the lower"
+            )
+
+    async def _look_from_public(self) -> None:
+        async with self._conversation("A public session, beside it", "lobby") as model:
+            shown = await model.get("user-name")
+            _check(shown["content"] == "Ada Lovelace", "it sees what is public")
+            found = await model.search("Who will leave in May?")
+            _check(found == [], "and nothing that was learned above it")
+
+            _head("There, the model tries to choose a level")
+            saved = await model.save("lunch", "The user likes noodles", classification="RESTRICTED")
+            _check(saved["classification"] == "PUBLIC", "no effect: the level is the session's")
+
+    async def _delete(self) -> None:
+        async with self._conversation("The first session again, which is still INTERNAL", "main") as model:
+            gone = await model.delete("user-name")
+            _check(gone["classification"] == "INTERNAL", "a delete touches the session's own level")
+            shown = await model.get("user-name")
+            _check(shown["content"] == "Ada Lovelace", "so the public memory shows again")
+
+    def _talk(self) -> None:
+        """Play the second act: an agent of our own, which remembers unasked."""
+        _say("", "The agent. Its model follows a script; each message is said to a new process, which then ends.")
+        _head("A conversation")
+        saved = self._chat("Hello, my name is Grace Hopper.")
+        _check(saved["tools"] == [{"tool": "memory_save", "failed": False}], "saved unasked")
+        _check(saved["level"] == "INTERNAL", "what its owner types at their own terminal is not public")
+
+        _head("Another conversation, after a restart")
+        told = self._chat("What is my name?", "--new")
+        _check("Grace Hopper" in told["answer"], "remembered")
+        self._chat("My name is really Grace Brewster Hopper.")
+
+        _head("And another, after a restart")
+        told = self._chat("What is my name?", "--new")
+        _check("Brewster" in told["answer"], "a correction replaces what was known")
+
+        _head("A public conversation, about which nothing is stored")
+        told = self._chat("What is my name?", "--level", "PUBLIC")
+        _check(told["answer"] == "You have not told me.", "the same agent, and it knows nothing of it here")
+
+    def _wake(self) -> None:
+        """Show that the agent works when nobody talks to it, too."""
+        _head("Nobody talks to it now. It wakes for a job, in a session of the job's level")
+        self._companion("cron", "add", "call", "2099-01-01", "Remind me to call Ada.", "--level", "INTERNAL")
+        self._companion("cron", "run-now", "call", "--level", "INTERNAL")
+        self._companion("run", "--once")
+        runs = [json.loads(line) for line in self._companion("cron", "history", "call").splitlines()]
+        texts = [run["text"] for run in runs if run["state"] == "done"]
+        _answer("".join(texts))
+        _check(texts == ["It is time to call Ada."], "it ran, and what it said is kept")
+
+        _head("The next conversation, after a restart")
+        told = self._chat("What did you remind me of?", "--new")
+        _check("I reminded the user to call Ada" in told["answer"], "what a wake-up learned is known here")
+        _check(
+            self._companion("cron", "list", "--level", "PUBLIC") == "", "below its level there is no trace of the job"
+        )
+
+    def _chat(self, message: str, *words: str) -> dict[str, Any]:
+        """Return what an agent of its own answers, in a process of its own."""
+        result: dict[str, Any] = json.loads(self._companion("chat", *words, "--message", message))
+        _answer(result["answer"])
+        return result
+
+    def _companion(self, *words: str) -> str:
+        """Return what a command prints under --json, about an agent whose model follows a script."""
+        shown = ["--agent", "companion", *words]
+        _say(f"  $ tidegate {shlex.join(shown)}")
+        command = [sys.executable, "-m", "tidegate", "--home", str(self._home), *shown, "--json"]
+        own = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_CHAT_")}
+        env = {**own, "TIDEGATE_CHAT_MODEL": "scripted"}
+        done = subprocess.run(command, capture_output=True, check=False, env=env)  # noqa: S603  our own command
+        if done.returncode != 0:
+            raise UnlikeClaimed(f"`tidegate {words[0]}` ended with {done.returncode}")
+        return done.stdout.decode()
+
+    @asynccontextmanager
+    async def _conversation(self, title: str, session: str) -> AsyncIterator[DemoClient]:
+        """Yield a client connected to a server process that lives as long as the conversation."""
+        from mcp import Client, StdioServerParameters
+
+        _head(title)
+        words = _mcp(session)
+        _command(words)
+        command = ["-m", "tidegate", "--home", str(self._home), *words]
+        server = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
+        async with Client(server) as client:
+            yield DemoClient(client)
+
+    def _owner(self, *words: str) -> None:
+        _command(words)
+        command = [sys.executable, "-m", "tidegate", "--home", str(self._home), *words]
+        done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  our own command
+        if done.returncode != 0:
+            raise UnlikeClaimed(f"`tidegate {' '.join(words)}` ended with {done.returncode}")
+
+
+class DemoClient:
+    """A model in one conversation. The transcript shows each call and its answer."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def save(self, key: str, content: str, **more: str) -> dict[str, Any]:
+        extra = "".join(f', {name} = "{value}"' for name, value in more.items())
+        result = await self._call(f'save {key} = "{content}"{extra}', "memory_save", key=key, content=content, **more)
+        _answer(f"{result['status']} at {result['classification']}")
+        return result
+
+    async def search(self, query: str) -> list[str]:
+        """Return the contents that match."""
+        result = await self._call(f'search "{query}"', "memory_search", query=query)
+        for hit in result["results"]:
+            _answer(f'{hit["key"]} = "{hit["content"]}" ({hit["classification"]})')
+        if not result["results"]:
+            _answer("nothing")
+        return [hit["content"] for hit in result["results"]]
+
+    async def get(self, key: str) -> dict[str, Any]:
+        result = await self._call(f"get {key}", "memory_get", key=key)
+        if not result["found"]:
+            raise UnlikeClaimed(f"{key} is there")
+        _answer(f'"{result["content"]}" ({result["classification"]})')
+        return result
+
+    async def delete(self, key: str) -> dict[str, Any]:
+        result = await self._call(f"delete {key}", "memory_delete", key=key)
+        _answer(f"deleted at {result['classification']}, still visible: {result.get('still_visible', 'nothing')}")
+        return result
+
+    async def _call(self, shown: str, name: str, **arguments: str) -> dict[str, Any]:
+        _say(f"  > {shown}")
+        result = await self._client.call_tool(name, arguments)
+        if result.is_error or result.structured_content is None:
+            raise UnlikeClaimed(f"{name} answers")
+        return dict(result.structured_content)
+
+
+def configuration() -> str:
+    """Return what to paste into an MCP client's configuration to start this very installation."""
+    script = Path(sys.executable).with_name("tidegate")
+    command, *words = [str(script)] if script.exists() else [sys.executable, "-m", "tidegate"]
+    return f"""\
+{{
+  "mcpServers": {{
+    "tidegate": {{
+      "command": {json.dumps(command)},
+      "args": {json.dumps([*words, *_mcp("main")])}
+    }}
+  }}
+}}"""
+
+
+def _mcp(session: str) -> list[str]:
+    return ["mcp", "--agent", "assistant", "--session", session, "--level", "PUBLIC"]
+
+
+def _check(holds: bool, claim: str) -> None:
+    if not holds:
+        raise UnlikeClaimed(claim)
+    _say(_styled(f"    \u2713 {claim}", _GREEN))
+
+
+def _head(title: str) -> None:
+    _say("", _styled(title, _BOLD))
+
+
+def _command(words: Sequence[str]) -> None:
+    _say(f"  $ tidegate {' '.join(words)}")
+
+
+def _answer(text: str) -> None:
+    _say(f"  < {text}")
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        sys.stdout.write(line + "\n")  # all of it is ours, and some of it styled
+    sys.stdout.flush()
+
+
+def _styled(text: str, style: str) -> str:
+    return f"{style}{text}{_PLAIN}" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text

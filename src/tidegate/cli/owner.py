@@ -1,0 +1,239 @@
+"""History, purge, agents and the index: the owner's acts. A model has no tool for any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli import output
+from tidegate.cli.common import (
+    AT_ALL_LEVELS,
+    FOR_NO_AGENT,
+    INCOMPLETE,
+    LEVEL,
+    Command,
+    Group,
+    agreed,
+    info,
+    open_at_level,
+    open_owner,
+    open_store,
+    options,
+    show,
+)
+from tidegate.policy.levels import Level
+from tidegate.records.jsonable import jsonable
+from tidegate.records.times import write_timestamp
+
+if TYPE_CHECKING:
+    from tidegate.owner.owner import Erased
+    from tidegate.records.version import Purged, Relabelled, Version
+
+_KEY = "The memory's name, exactly."
+_DRY_RUN = "Only show what would be done."
+_YES = "Do not ask. Needed where there is no terminal."
+
+
+@click.command(
+    cls=Command,
+    common=AT_ALL_LEVELS,
+    examples=("tidegate history user-name", "tidegate history user-name --level PUBLIC --json"),
+)
+@click.argument("key", help=_KEY)
+def history(key: str) -> int:
+    """Show every version of a memory at every level (or at --level), newest first, deleted ones too.
+
+    JSON: one object a line. Exit code 1 when none is kept.
+    """
+    with open_owner() as owner:
+        versions = owner.history(key, options().level)
+    for version in versions:
+        show(jsonable(version), _version_lines(version))
+    if not versions:
+        info("no version is kept under that key")
+    return 0 if versions else 1
+
+
+@click.command(
+    cls=Command, examples=("tidegate restore user-name", "tidegate restore plan --version 2 --level INTERNAL")
+)
+@click.argument("key", help=_KEY)
+@click.option("--version", type=int, metavar="N", help="Which version. [default: the deleted one, else the one before]")
+def restore(key: str, version: int | None) -> None:
+    """Save an earlier version again, as a new one at the same level: --level, or the session's.
+
+    It keeps its origin. A deleted memory lives again.
+    """
+    with open_at_level() as (store, level, session):
+        done = store.owner(options().agent).restore(key, level, version=version, session=session)
+    show(
+        {"restored": True, **jsonable(done)},
+        [f"restored {_named(done.key, done.classification)} from version {done.restored_version}"],
+    )
+
+
+@click.command(
+    cls=Command,
+    common={"session": None, "level": "Which variant. [default: the highest]"},
+    examples=(
+        "tidegate relabel plan --to RESTRICTED",
+        "tidegate relabel plan --to PUBLIC --dry-run",
+        "tidegate relabel plan --level INTERNAL --to PUBLIC --yes",
+    ),
+)
+@click.argument("key", help=_KEY)
+@click.option("--to", "target", type=LEVEL, metavar="LEVEL", required=True, help="The level of the copy.")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--yes", is_flag=True, help=_YES)
+def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
+    """Copy a memory to another level: the highest variant, or the one at --level. The original stays.
+
+    Downward it asks first, since what was shown to lower sessions cannot be taken back.
+    """
+    with open_owner() as owner:
+        plan = owner.relabel(key, target, options().level, dry_run=True)
+        if dry_run:
+            _show_relabelled(plan, dry_run=True)
+            return 0
+        question = f"Show {output.escape(plan.key)}, which is {plan.copied_from}, to {target} sessions?"
+        if plan.lowers and not yes and not _agreed(question):
+            return 1
+        _show_relabelled(owner.relabel(key, target, plan.copied_from), dry_run=False)
+    return 0
+
+
+@click.command(
+    cls=Command,
+    common=AT_ALL_LEVELS,
+    examples=(
+        "tidegate purge --older-than 90d --dry-run",
+        "tidegate purge --older-than 12h --level PUBLIC --yes",
+        "tidegate purge --older-than 0 --yes",
+    ),
+)
+@click.option("--older-than", "age", metavar="AGE", required=True, help="90d, 12h, 30m, 2w; 0 for whatever there is.")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--yes", is_flag=True, help=_YES)
+def purge(age: str, dry_run: bool, yes: bool) -> int:
+    """Really remove deleted memories and superseded versions, over all levels unless --level.
+
+    With them go conversations that nobody can go on with: of sessions that have ended, or that were never stored.
+    A memory's age counts from its deletion, a version's from when the next one was last saved. No file holds them
+    afterwards; the audit entries stay, and still verify. Where others were reading, something may be left in a file:
+    then it says so, the exit code is 3, and it can be run again. It takes about the size of a level in memory.
+    """
+    from tidegate.records.times import read_duration
+
+    older_than = read_duration(age, "older-than")
+    with open_owner() as owner:
+        if not dry_run and not yes:
+            count = sum(done.versions for done in owner.purge(older_than, options().level, dry_run=True))
+            if not _agreed(f"Remove {output.counted(count, 'version')} for ever?"):
+                return 1
+        purged = owner.purge(older_than, options().level, dry_run=dry_run, progress=output.warn)
+    for done in purged:
+        show({**({"dry_run": True} if dry_run else {}), **jsonable(done)}, _purged_lines(done, dry_run=dry_run))
+    return 0 if all(done.complete for done in purged) else INCOMPLETE
+
+
+@click.command(cls=Command, common=AT_ALL_LEVELS, examples=("tidegate reindex", "tidegate reindex --level PUBLIC"))
+def reindex() -> None:
+    """Make the search index anew, at every level or at --level, while servers run.
+
+    Until it is done, searches say that they are not complete. Interrupted, the next command goes on.
+    """
+    with open_owner() as owner:
+        count = owner.reindex(options().level, progress=output.warn)
+    show({"reindexed": count}, [f"indexed {output.counted(count, 'memory', 'memories')}"])
+
+
+@click.group(cls=Group, common=FOR_NO_AGENT)
+def agent() -> None:
+    """List agents, or erase one: the owner's acts."""
+
+
+@agent.command(name="list", common=FOR_NO_AGENT, examples=("tidegate agent list", "tidegate agent list --json"))
+def list_() -> None:
+    """Show the agents that something was ever saved for. JSON: one object a line."""
+    with open_store() as store:
+        agents = store.agents()
+    for name in agents:
+        show({"agent": name}, [name])
+    if not agents:
+        info("no agents")
+
+
+@agent.command(
+    common=FOR_NO_AGENT,
+    examples=("tidegate agent erase assistant --dry-run", "tidegate agent erase assistant --yes"),
+)
+@click.argument("name", metavar="AGENT", help="Whose memory.")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--yes", is_flag=True, help=_YES)
+def erase(name: str, dry_run: bool, yes: bool) -> int:
+    """Remove all that was saved for AGENT, at every level, audit chains included, and end its sessions.
+
+    Nothing is left to enter that in: it prints where the chains ended, to be kept as the record. SPINE.md and
+    TRIGGER.md stay, and so do the ended sessions' names, so that none is used again.
+    """
+    with open_store() as store:
+        plan = store.owner(name).erase(dry_run=True)
+        if not dry_run and not yes and not _agreed(f"Erase {name}, at every level, for ever?"):
+            return 1
+        erased = plan if dry_run else store.owner(name).erase()
+    _show_erased(erased, dry_run=dry_run)
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    """Ask the owner; tell whether they say yes. If not, say that nothing was changed."""
+    yes = agreed(question, unasked="this cannot be undone; without a terminal it needs --yes")
+    if not yes:
+        info("nothing was changed")
+    return yes
+
+
+def _named(key: str, level: Level) -> str:
+    return f"{output.escape(key)} at {level}"
+
+
+def _version_lines(version: Version) -> Iterator[str]:
+    when = write_timestamp(version.updated_at)
+    yield f"{version.classification!s:<12}  version {version.version}  {version.state:<10}  {when}  {version.origin}"
+    if version.deleted_at is not None:
+        yield f"  {'expired' if version.state == 'expired' else 'deleted'} at {write_timestamp(version.deleted_at)}"
+    if version.tags:
+        yield f"  tags: {output.tags_line(version.tags)}"
+    yield from output.escape_lines(version.content, indent="  ").split("\n")
+
+
+def _show_relabelled(done: Relabelled, *, dry_run: bool) -> None:
+    stored = {name: value for name, value in jsonable(done).items() if value is not None}
+    result = {"dry_run" if dry_run else "relabelled": True, **stored}
+    verb = "would copy" if dry_run else "copied"
+    show(result, [f"{verb} {_named(done.key, done.copied_from)} to {done.classification}; the original stays"])
+
+
+def _purged_lines(done: Purged, *, dry_run: bool) -> Iterator[str]:
+    verb = "would remove" if dry_run else "removed"
+    whole = f"among them {output.counted(done.memories, 'whole memory', 'whole memories')}"
+    yield f"{done.classification!s:<12}  {verb} {output.counted(done.versions, 'version')}, {whole}"
+    if not done.complete:
+        yield "  not complete: others were reading, or the disk is full; some may still be in a file; run it again"
+
+
+def _show_erased(done: Erased, *, dry_run: bool) -> None:
+    result: dict[str, Any] = {
+        "dry_run" if dry_run else "erased": True,
+        "agent": done.agent,
+        "levels": done.levels,
+        "sessions_ended": done.sessions,
+        "heads": done.heads,
+    }
+    verb = "would erase" if dry_run else "erased"
+    levels, sessions = output.counted(len(done.levels), "level"), output.counted(done.sessions, "living session")
+    lines = [f"{verb} {done.agent}: {levels}, {sessions}"]
+    heads = [f"  {head.level!s:<12}  chain ended at {head.sequence}: {head.hash}" for head in done.heads]
+    show(result, lines + heads)

@@ -1,0 +1,78 @@
+"""The process that wakes agents."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+
+import click
+
+from tidegate.cli import output
+from tidegate.cli.common import NO_LEVEL, Command, info, open_store, options
+
+
+@click.command(
+    cls=Command,
+    common={**NO_LEVEL, "agent": "Whose jobs. [default: all agents']"},
+    examples=("tidegate run", "tidegate run --agent assistant", "tidegate run --once"),
+)
+@click.option("--once", is_flag=True, help="Do what is due now, and end.")
+def run(once: bool) -> int:
+    """Wake the agents: run their jobs when they are due, and wake each that has a TRIGGER.md from time to time.
+
+    It works until it is stopped (Ctrl-C, SIGTERM), for all agents of the home, or for the one of --agent. Two of them
+    on one home, or one beside `tidegate mcp` and `tidegate chat`, do no harm. The model is chat.model in config.toml.
+
+    What fails is said on standard error, by the job's name. --once has exit code 1 when a run failed, or a result can
+    go nowhere. It waits for run.lease_seconds where a run goes on that may be dead.
+    """
+    from tidegate.agent.opening import open_configured
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
+    from tidegate.worker.supervisor import Supervisor
+    from tidegate.worker.worker_context import Failures, WorkerContext
+
+    chosen = options()
+    home = find_home(chosen.home)
+    settings = read_settings(home)
+    open_configured(settings.chat)  # before anything is begun
+    _log_plainly()
+    only = click.get_current_context().meta.get("agent")
+    with open_store() as store:
+        failures = Failures(lambda line: output.warn(f"tidegate run: {line}"))
+        wakeups = Supervisor(
+            WorkerContext(store, home, settings, lambda: open_configured(settings.chat), failures=failures), only
+        )
+        if once:
+            done = wakeups.run_once()
+            failed = f", {output.counted(failures.count, 'failure')}" if failures.count else ""
+            info(f"tidegate run: {output.counted(done, 'run')}{failed}")
+            return 1 if failures.count else 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # On a thread: the code that the handler interrupts may hold the lock that stopping needs.
+            signal.signal(number, lambda *_: threading.Thread(target=wakeups.stop, daemon=True).start())
+        output.warn("tidegate run: awake")
+        ended = wakeups.run()
+    output.warn("tidegate run: stopped")
+    if not ended:  # something hangs, and would keep the process from ending
+        sys.stdout.flush()
+        os._exit(0)
+    return 0
+
+
+class _Plain(logging.Handler):
+    """Lines on standard error, of which none can pass for another."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        output.warn(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+def _log_plainly() -> None:
+    logger = logging.getLogger("tidegate")
+    logger.handlers[:] = [_Plain()]
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False

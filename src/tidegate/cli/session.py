@@ -1,0 +1,201 @@
+"""The owner's acts on sessions. A model has no tool for any of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli.common import INCOMPLETE, LEVEL, Group, agreed, info, level_or, open_store, options, show
+from tidegate.cli.output import REMAINS, escape, warn
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level
+
+if TYPE_CHECKING:
+    from tidegate.core.sessions import Sessions
+    from tidegate.storage.control import SessionRow
+
+_NAME = "The session's name."
+_BY_OPTION = "The session, in place of NAME."
+_UNASKED = "a reset is final; without a terminal it needs --yes"
+_OF_ONE = {"session": _BY_OPTION, "level": None}
+
+
+@click.group(cls=Group, common={"session": _BY_OPTION})
+def session() -> None:
+    """Make, raise and end sessions: the owner's acts."""
+
+
+@session.command(
+    name="list",
+    common={"session": None, "level": "Only those at or below it. [default: all of them]"},
+    examples=("tidegate session list", "tidegate session list --level INTERNAL --json"),
+)
+def list_() -> None:
+    """Show the agent's sessions, ended ones too; with --level, those at or below it. JSON: one object a line."""
+    top = level_or(Level.RESTRICTED)
+    with open_store() as store:
+        rows = [row for row in store.sessions.list(options().agent) if row.taint.can_flow_to(top)]
+    for row in sorted(rows, key=lambda row: _natural(row.name or row.id)):
+        _show(row)
+    if not rows:
+        info("no sessions")
+
+
+@session.command(name="show", common=_OF_ONE, examples=("tidegate session show main",))
+@click.argument("name", required=False, help=_NAME)
+def show_(name: str | None) -> None:
+    """Show one session: its taint, its ceiling, and whether it still lives."""
+    with _sessions() as sessions:
+        _show(_any(sessions, _the(name)))
+
+
+@session.command(
+    common={"session": _BY_OPTION},
+    examples=(
+        "tidegate session new main --level INTERNAL",
+        "tidegate session new --level PUBLIC --ceiling CONFIDENTIAL",
+    ),
+)
+@click.argument("name", required=False, help="A name that no session has or had; without one it is made up.")
+@click.option("--ceiling", type=LEVEL, metavar="LEVEL", help="The taint may never pass it. [default: RESTRICTED]")
+def new(name: str | None, ceiling: Level | None) -> None:
+    """Make a session, at --level."""
+    from tidegate.store import fresh_id
+
+    chosen = _the(name, otherwise=fresh_id())
+    with open_store() as store:
+        _show(store.sessions.new(options().agent, chosen, level_or(Level.PUBLIC), ceiling))
+
+
+@session.command(name="raise", common=_OF_ONE, examples=("tidegate session raise main CONFIDENTIAL",))
+@click.argument("name", help=_NAME)
+@click.argument("target", type=LEVEL, metavar="LEVEL", help="The lowest level that the taint may have from now on.")
+def raise_(name: str, target: Level) -> None:
+    """Raise a session's taint to LEVEL, for good. A running server notices at its next call."""
+    with _sessions() as sessions:
+        row = sessions.find(options().agent, _the(name))
+        sessions.raise_taint(row.id, target, reason="by the owner")
+        _show(sessions.living(row.id))
+    if target.can_flow_to(row.taint):
+        info("nothing was changed: a taint only rises")
+
+
+@session.command(common=_OF_ONE, examples=("tidegate session ceiling main CONFIDENTIAL",))
+@click.argument("name", help=_NAME)
+@click.argument("target", type=LEVEL, metavar="LEVEL", help="The highest level that the taint may ever have.")
+def ceiling(name: str, target: Level) -> None:
+    """Set how high a session may rise. It cannot be below the session's taint."""
+    with _sessions() as sessions:
+        row = sessions.named(options().agent, _the(name))
+        sessions.set_ceiling(row.id, target)
+        _show(sessions.living(row.id))
+
+
+@session.command(
+    common=_OF_ONE,
+    examples=(
+        "tidegate session reset main --dry-run",
+        "tidegate session reset main --yes",
+        "tidegate session reset --lost --dry-run",
+    ),
+)
+@click.argument("name", required=False, help=_NAME)
+@click.option("--lost", is_flag=True, help="All that an older copy of control.db lacks, in place of NAME.")
+@click.option("--dry-run", is_flag=True, help="Only show which session would end.")
+@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
+def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
+    """End a session for ever, with its children. Its memories stay; its name is never used again.
+
+    What was said in it is really removed. Where others were reading, something may be left in a file: then it says so,
+    and the exit code is 3; a purge removes it.
+
+    With --lost, those that the audit knows and control.db does not, as after an older copy of it was put back. Their
+    names are lost with it, and can be given again: to nobody who goes on with what was said before.
+    """
+    if lost:
+        return _reset_lost(name, dry_run=dry_run, yes=yes)
+    with _sessions() as sessions:
+        row = sessions.named(options().agent, _the(name))
+        if dry_run:
+            _show(row, dry_run=True)
+            return 0
+        question = f"End session {escape(row.name or '')} (taint {row.taint}) for ever?"
+        if not (yes or agreed(question, unasked=_UNASKED)):
+            info("nothing was changed")
+            return 1
+        complete = sessions.reset(row.id)
+        _show(_any(sessions, row.name or ""))
+    if not complete:
+        warn(REMAINS)
+    return 0 if complete else INCOMPLETE
+
+
+def _reset_lost(name: str | None, *, dry_run: bool, yes: bool) -> int:
+    if name is not None or options().session is not None:
+        raise InvalidArgument("name: has no place beside --lost", argument="name")
+    with open_store() as store:
+        owner = store.owner(options().agent)
+        rows = owner.lost()
+        for row in rows:
+            _show(row, dry_run=True)
+        if not rows:
+            info("no session is lost")
+        if not rows or dry_run:
+            return 0
+        question = f"End {len(rows)} lost sessions for ever?"
+        if not (yes or agreed(question, unasked=_UNASKED)):
+            info("nothing was changed")
+            return 1
+        complete = owner.end_lost()
+    if not complete:
+        warn(REMAINS)
+    return 0 if complete else INCOMPLETE
+
+
+@contextmanager
+def _sessions() -> Iterator[Sessions]:
+    with open_store() as store:
+        yield store.sessions
+
+
+def _the(name: str | None, *, otherwise: str | None = None) -> str:
+    """Return the name of the one session that is meant, by argument or by --session."""
+    by_option = options().session
+    if None not in (name, by_option) and name != by_option:
+        raise InvalidArgument("name: differs from --session; name the session once", argument="name")
+    for chosen in (name, by_option, otherwise):
+        if chosen is not None:
+            return chosen
+    raise InvalidArgument("name: is required", argument="name")
+
+
+def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Return what names are sorted by, so that chat-2 comes before chat-10: the shorter number is smaller."""
+    parts = ((part, part.lstrip("0")) for part in re.split("([0-9]+)", name))  # text and number in turn
+    return [(len(digits), digits) if at % 2 else (0, part) for at, (part, digits) in enumerate(parts)], name
+
+
+def _any(sessions: Sessions, name: str) -> SessionRow:
+    """Return the session of this name, living or ended."""
+    rows = [row for row in sessions.list(options().agent) if row.name == name]
+    return rows[0] if rows else sessions.find(options().agent, name)
+
+
+def _show(row: SessionRow, *, dry_run: bool = False) -> None:
+    result: dict[str, Any] = {
+        "id": row.id,
+        "agent": row.agent,
+        "name": row.name,
+        "taint": row.taint,
+        "ceiling": row.ceiling,
+        "parent": row.parent,
+        "ended": row.ended,
+    }
+    state = "would end" if dry_run else "ended" if row.ended else "living"
+    # The name comes last, where nothing after it could be forged.
+    line = f"taint {row.taint!s:<12}  ceiling {row.ceiling!s:<12}  {state:<9}  {escape(row.name or row.id)}"
+    show({"dry_run": True, **result} if dry_run else result, [line])

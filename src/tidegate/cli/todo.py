@@ -1,0 +1,21 @@
+"""The agent's to-do list, for its owner."""
+
+from __future__ import annotations
+
+import click
+
+from tidegate.cli.common import Command, open_session, show
+from tidegate.cli.output import todo_list
+from tidegate.policy.levels import Level
+
+
+@click.command(
+    cls=Command,
+    common={"session": "As this session sees it.", "level": "As this level sees it. [default: RESTRICTED]"},
+    examples=("tidegate todo", "tidegate todo --session chat", "tidegate todo --level PUBLIC"),
+)
+def todo() -> None:
+    """Show the agent's to-do list: as --session sees it, or --level; without either, the highest one there is."""
+    with open_session(Level.RESTRICTED) as session:
+        result = session.call_tool("todo_read")
+    show(result, todo_list(result))

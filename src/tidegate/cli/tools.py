@@ -1,0 +1,272 @@
+"""Foreign servers' tools, for the owner: which there are, what the policy says to a call, and which are trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidegate.cli.common import (
+    FOR_NO_AGENT,
+    Group,
+    agreed,
+    info,
+    level_or,
+    open_store,
+    options,
+    refuse_both,
+    show,
+)
+from tidegate.cli.output import escape
+from tidegate.errors import InvalidArgument, Refused
+from tidegate.policy.decisions import Allow, Decision, PolicyRule
+from tidegate.policy.levels import Level
+from tidegate.policy.rules import decide
+from tidegate.policy.servers import Classification, Pin, ServerCall
+from tidegate.policy.session_state import SessionState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tidegate.config.servers import Server
+    from tidegate.gateway.pins import Definition, Definitions
+
+_UNREACHABLE = "unreachable"
+_SUPPOSED = {"session": "Whose call to suppose.", "level": "Where else to suppose it. [default: PUBLIC]"}
+
+
+@click.group(cls=Group, common=_SUPPOSED)
+def tools() -> None:
+    """Tools of foreign MCP servers, as [servers.NAME] in config.toml names them."""
+
+
+@tools.command(name="list", common=FOR_NO_AGENT, examples=("tidegate tools list", "tidegate tools list files --json"))
+@click.argument("name", required=False, help="Of this server alone.")
+def list_(name: str | None) -> int:
+    """Show each tool with its source, its sink and its pin. The servers are asked. JSON: one object a line.
+
+    Exit code 1 when a server did not answer; of such a one the trusted tools are shown, as unreachable.
+    """
+    from tidegate.gateway.pins import Pins
+
+    home, servers = _servers()
+    chosen = [_the(servers, name)] if name is not None else list(servers.values())
+    answered = [_list(server, Pins(home).of(server.name)) for server in chosen]
+    if not chosen:
+        info("no servers: config.toml names none")
+    return 0 if all(answered) else 1
+
+
+@tools.command(common=_SUPPOSED, examples=("tidegate tools check files__read_text_file --session main",))
+@click.argument("tool", help="The tool's name, as in `tools list`.")
+def check(tool: str) -> int:
+    """Explain what the policy says to a call of TOOL: by which rule, at which levels. No call is made.
+
+    In --session, else in a session that stands at --level. No server is asked: tools are taken to be as last trusted.
+    """
+    from tidegate.gateway.catalog import catalog
+    from tidegate.gateway.pins import Pins
+
+    home, servers = _servers()
+    state = _state()
+    pins = Pins(home)
+    pin, classification, server = _known(tool, servers, pins)
+    decision = decide(ServerCall(state, classification, pin))
+    explained = {
+        "tool": tool,
+        **_explained(decision, server),
+        "session": options().session,
+        "taint": state.taint,
+        "ceiling": state.ceiling,
+        **_levels(classification),
+        "pin": str(pin),
+        "asked": False,
+    }
+    show(explained, _explanation(explained))
+    if pin is not Pin.TRUSTED:
+        trusted = ", ".join(catalog(servers.values(), pins)) or "there are none"
+        info(f"{tool} is none of the trusted tools ({trusted}); `tidegate tools list` asks the servers for theirs")
+    return 0 if isinstance(decision, Allow) else 1
+
+
+@tools.command(
+    common=FOR_NO_AGENT, examples=("tidegate tools trust files --dry-run", "tidegate tools trust files --yes")
+)
+@click.argument("name", help="The server's name.")
+@click.option("--dry-run", is_flag=True, help="Only show what there is to trust.")
+@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
+def trust(name: str, dry_run: bool, yes: bool) -> int:
+    """Show what a server's tools say of themselves that you have not seen yet, and trust it.
+
+    Until then its new tools cannot be called; once one that you had trusted has changed, none of them can.
+    """
+    from tidegate.gateway.pins import Pins, compare
+    from tidegate.store import utc_now
+
+    home, servers = _servers()
+    server, pins = _the(servers, name), Pins(home)
+    found, pinned = _look(server), pins.of(name)
+    states = compare(pinned, found)
+    for tool, state in states.items():
+        _show_change(tool, state, pinned.get(tool), found.get(tool))
+    news = any(state is not Pin.TRUSTED for state in states.values())
+    question = f"Trust the tools of {escape(name)} as they are now?"
+    unasked = "without a terminal it needs --yes, once you have looked (--dry-run)"
+    trusting = news and not dry_run and (yes or agreed(question, unasked=unasked))
+    if trusting:
+        pins.trust(name, found.values(), utc_now())
+    result = {
+        "server": name,
+        "trusted": trusting or not news,
+        "tools": [_change(each, tool, pinned.get(tool), found.get(tool)) for tool, each in states.items()],
+    }
+    show({"dry_run": True, **result} if dry_run else result, [_outcome(name, news, trusting)])
+    return 0 if result["trusted"] or dry_run else 1
+
+
+def _list(server: Server, pinned: Definitions) -> bool:
+    """Show the tools of one server; tell whether it answered."""
+    from tidegate.gateway.catalog import catalog_name
+    from tidegate.gateway.pins import compare
+
+    states: dict[str, str]
+    why: dict[str, object] = {}  # only where it did not answer
+    try:
+        states = {tool: str(pin) for tool, pin in compare(pinned, _look(server)).items()}
+    except Refused as refused:
+        info(refused.message)
+        # What a server wrote to its standard error: for the owner, and in no log (P12).
+        stderr = {name: lines for name, lines in refused.details.items() if name == "stderr"}
+        states, why = dict.fromkeys(pinned, _UNREACHABLE), {"reason": refused.message, **stderr}
+    for tool, state in states.items():
+        row: dict[str, Any] = {
+            "server": server.name,
+            "tool": tool,
+            "name": catalog_name(server.name, tool),
+            **_levels(server.classify(tool)),
+            "pin": state,
+            **why,
+        }
+        levels = f"source {row['source'] or '-':<12}  sink {row['sink'] or '-':<12}"
+        show(row, [f"{levels}  {state:<11}  {row['name']}"])
+    if not states:
+        row = {"server": server.name, "tool": None, "pin": _UNREACHABLE if why else None, **why}
+        show(row, [f"{server.name}: {'no tools are known' if why else 'has no tools'}"])
+    return not why
+
+
+def _look(server: Server) -> Definitions:
+    """Return what the server says of its tools now. Raises: Refused, with the reason, when it does not say."""
+    import asyncio
+
+    try:
+        from tidegate.gateway.connections import look
+    except ModuleNotFoundError:
+        raise InvalidArgument("tools: the MCP library is not installed: pip install 'tidegate[server]'") from None
+    from tidegate.gateway.diagnostics import CutOffError
+
+    info(f"{server.name}: asking it for its tools")
+    try:
+        return asyncio.run(look(server))
+    except CutOffError as error:
+        for line in error.lines:
+            info(f"{server.name} wrote: {line}")
+        lines: dict[str, Any] = {"stderr": error.lines} if error.lines else {}
+        raise Refused(f"{server.name}: the server {error.reason}", rule=PolicyRule.P14, **lines) from None
+
+
+def _servers() -> tuple[Path, Mapping[str, Server]]:
+    from tidegate.config.home import find_home
+    from tidegate.config.reader import read_settings
+
+    home = find_home(options().home)
+    return home, read_settings(home).servers
+
+
+def _the(servers: Mapping[str, Server], name: str) -> Server:
+    if name not in servers:
+        raise InvalidArgument("name: config.toml has no such server", argument="name")
+    return servers[name]
+
+
+def _state() -> SessionState:
+    """Return the state of the session that is meant. Nothing is resumed, and nothing entered in an audit."""
+    refuse_both()
+    name = options().session
+    if name is None:
+        return SessionState(level_or(Level.PUBLIC), Level.RESTRICTED)
+    with open_store() as store:
+        rows = [row for row in store.sessions.list(options().agent) if row.name == name]
+        return (rows[0] if rows else store.sessions.find(options().agent, name)).state
+
+
+def _known(tool: str, servers: Mapping[str, Server], pins: Any) -> tuple[Pin, Classification | None, str]:
+    """Return pin, classification and server of a tool, as far as they are known without asking the server."""
+    from tidegate.gateway.catalog import catalog
+
+    if (entry := catalog(servers.values(), pins).get(tool)) is not None:
+        return Pin.TRUSTED, entry.classification, entry.server.name
+    name, _, rest = tool.partition("__")
+    if name in servers:
+        return Pin.NEW, servers[name].classify(rest), name
+    return Pin.UNKNOWN, None, ""
+
+
+def _explained(decision: Decision, server: str) -> dict[str, Any]:
+    if isinstance(decision, Allow):
+        reason = "the taint can flow to the sink, and joined with the source to the ceiling"
+        return {"allowed": True, "rule": "P4", "reason": reason, "taint_after": str(decision.level)}
+    reason = decision.hint.replace("tools trust`", f"tools trust {server}`")
+    return {"allowed": False, "rule": decision.rule, "reason": reason, "taint_after": None}
+
+
+def _explanation(explained: Mapping[str, Any]) -> Iterator[str]:
+    verdict = f"allowed, and raises the taint to {explained['taint_after']}" if explained["allowed"] else "refused"
+    if explained["pin"] == str(Pin.UNKNOWN):
+        verdict = "no such tool, so refused"
+    yield f"{verdict} ({explained['rule']}): {explained['reason']}"
+    pinned = f"pin {explained['pin']}"
+    if explained["pin"] == str(Pin.TRUSTED):
+        pinned += ", as last trusted: the server was not asked"
+    yield f"  taint {explained['taint']}, ceiling {explained['ceiling']}"
+    yield f"  source {explained['source'] or 'none'}, sink {explained['sink'] or 'none'}, {pinned}"
+
+
+def _levels(classification: Classification | None) -> dict[str, str | None]:
+    if classification is None:
+        return {"source": None, "sink": None}
+    return {"source": str(classification.source), "sink": str(classification.sink)}
+
+
+def _change(pin: Pin, tool: str, before: Definition | None, after: Definition | None) -> dict[str, Any]:
+    """Return the same for programs: both definitions where there is something to look at."""
+    if pin is Pin.TRUSTED:
+        return {"tool": tool, "pin": str(pin)}
+    return {"tool": tool, "pin": str(pin), "before": before and before.to_dict(), "after": after and after.to_dict()}
+
+
+def _show_change(tool: str, pin: Pin, before: Definition | None, after: Definition | None) -> None:
+    """Write what there is to look at to standard error, for people."""
+    import difflib
+
+    if pin is Pin.TRUSTED:
+        return
+    info(f"{pin}: {tool}")
+    for line in difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2):
+        if not line.startswith(("---", "+++", "@@")):
+            info(f"  {line}")
+
+
+def _lines(definition: Definition | None) -> list[str]:
+    if definition is None:
+        return []
+    return json.dumps(definition.to_dict(), indent=1, ensure_ascii=False, sort_keys=True).split("\n")
+
+
+def _outcome(name: str, news: bool, trusting: bool) -> str:
+    if not news:
+        return f"{name}: every tool is as you trusted it"
+    return f"{name}: trusted" if trusting else f"{name}: nothing was changed"

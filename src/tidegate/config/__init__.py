@@ -1,0 +1,1 @@
+"""The configuration: what can be set, how it is read, and where the home is."""

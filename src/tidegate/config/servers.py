@@ -1,0 +1,157 @@
+"""Foreign servers as `[servers.NAME]` in `config.toml` names them, checked whole.
+
+    [servers.files]
+    command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv/plans"]    # or: url = "https://…"
+    source = "CONFIDENTIAL"    # of whatever its tools return
+    sink = "CONFIDENTIAL"      # the highest that they may be told
+
+    [servers.files.tools.list_allowed_directories]    # what is set here, comes before what is set above
+    source = "INTERNAL"
+
+A tool without source or sink is not callable (P14).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from tidegate.config.exposure import exposes_home
+from tidegate.config.kinds import (
+    FLAG,
+    LEVEL,
+    URL,
+    SettingKind,
+    bad_setting,
+    is_text,
+    number_up_to,
+    read_named,
+    read_table,
+    schema_of,
+    value_if,
+)
+from tidegate.policy.servers import Classification, launders
+
+SECTION = "servers"
+TIMEOUT_SECONDS = 60
+_TIMEOUT_SECONDS_MAX = 3600
+
+
+def _read_command(value: object) -> tuple[str, ...] | None:
+    if not (isinstance(value, list) and value and is_text(value[0])):
+        return None
+    return tuple(value) if all(isinstance(word, str) and "\0" not in word for word in value) else None
+
+
+def _table_of_texts(key: str) -> SettingKind:
+    """Return the kind of a table of texts. key: what each of its names must match."""
+
+    # A name that is no name, or a value with a line end in it, would say something else than it seems to.
+    def accepts(value: object) -> bool:
+        return isinstance(value, dict) and all(
+            re.fullmatch(key, name) and isinstance(text, str) and not re.search("[\0\r\n]", text)
+            for name, text in value.items()
+        )
+
+    return SettingKind("a table of strings", value_if(accepts))
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A foreign MCP server. It has a command or a URL.
+
+    cwd: where the command runs; without one, in an empty folder of its own. env: what it gets besides a few
+    variables that every program needs. classification: of tools that are not in `tools`; None: not callable.
+    timeout_seconds: for a connection, and for each call.
+    """
+
+    name: str
+    command: Annotated[
+        tuple[str, ...], SettingKind('a list of strings, ["program", "argument", …]', _read_command)
+    ] = ()
+    url: Annotated[str | None, URL] = None
+    cwd: Annotated[str | None, SettingKind("the path of a folder", value_if(is_text))] = None
+    env: Annotated[Mapping[str, str], _table_of_texts("[A-Za-z_][A-Za-z0-9_]*")] = field(
+        default_factory=dict, repr=False
+    )
+    headers: Annotated[Mapping[str, str], _table_of_texts("[A-Za-z0-9!#$%&'*+.^_`|~-]+")] = field(
+        default_factory=dict, repr=False
+    )
+    classification: Classification | None = None
+    tools: Mapping[str, Classification | None] = field(default_factory=dict)
+    timeout_seconds: Annotated[int, number_up_to(_TIMEOUT_SECONDS_MAX)] = TIMEOUT_SECONDS
+
+    def classify(self, tool: str) -> Classification | None:
+        """Return source and sink of a tool; None for one that is not classified."""
+        return self.tools.get(tool, self.classification)
+
+
+_CLASSIFICATION = {"source": LEVEL, "sink": LEVEL}
+_TOOLS = SettingKind("a section for each tool", value_if(lambda value: isinstance(value, dict)))
+KEYS = {**schema_of(Server), **_CLASSIFICATION, "tools": _TOOLS, "unsafe_launders": FLAG}
+"""What a server's section may hold."""
+
+
+def read_servers(tables: object, home: Path) -> dict[str, Server]:
+    """Return the servers of the file, by name. Raises: InvalidArgument, for the first mistake."""
+    return read_named(tables, SECTION, partial(_read_server, home=home))
+
+
+def _read_server(name: str, table: object, *, home: Path) -> Server:
+    place = f"{SECTION}.{name}"
+    found = read_table(table, KEYS, place)
+    _check_transport(found, place)
+    tools = {
+        tool: _classification(read_table(own, _CLASSIFICATION, f"{place}.tools.{tool}"), found)
+        for tool, own in found.pop("tools", {}).items()
+    }
+    launders_accepted = found.pop("unsafe_launders", False)
+    classification = _classification(found)
+    own = {key: value for key, value in found.items() if key not in _CLASSIFICATION}
+    server = Server(name=name, classification=classification, tools=tools, **own)
+    if not launders_accepted:
+        _check_laundering(server, place)
+    _check_reach(server, home, place)
+    return server
+
+
+def _check_transport(found: Mapping[str, Any], place: str) -> None:
+    if ("command" in found) == ("url" in found):
+        raise bad_setting(place, "needs a command or a url, and not both")
+    for key in ("cwd", "env") if "url" in found else ("headers",):
+        if key in found:
+            raise bad_setting(f"{place}.{key}", f"has no use beside {'url' if 'url' in found else 'command'}")
+
+
+def _classification(*tables: Mapping[str, Any]) -> Classification | None:
+    """Return source and sink, each from the first table that has it; None when one of them is missing."""
+    source, sink = (next((table[key] for table in tables if key in table), None) for key in _CLASSIFICATION)
+    return None if source is None or sink is None else Classification(source, sink)
+
+
+def _check_laundering(server: Server, place: str) -> None:
+    """Check that no source is below a sink: what was written high could be read back low."""
+    # P14: within one server, since all its tools may share what they know.
+    named = {"the server": server.classification, **{f"{tool!a}": each for tool, each in server.tools.items()}}
+    classified = {name: each for name, each in named.items() if each is not None}
+    if launders(classified.values()):
+        raise bad_setting(place, f"would launder: {_laundering(classified)}; `unsafe_launders = true` accepts it")
+
+
+def _laundering(classified: Mapping[str, Classification]) -> str:
+    """Return how, in words: which is written high, and which is read low."""
+    high = max(classified, key=lambda name: classified[name].sink)
+    low = min(classified, key=lambda name: classified[name].source)
+    sink, source = f"the sink of {high}, {classified[high].sink}", f"the source of {low}, {classified[low].source}"
+    return f"{sink}, is above {source}, so that what was written high could be read back low"
+
+
+def _check_reach(server: Server, home: Path, place: str) -> None:
+    """Check that the server is not given the home: one that can open its files is outside every gate."""
+    key = exposes_home(server.command, server.cwd, server.env, home) if server.command else None
+    if key is not None:
+        raise bad_setting(f"{place}.{key}", "reaches the home, where every memory lies: give it a folder of its own")

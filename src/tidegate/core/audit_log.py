@@ -1,0 +1,85 @@
+"""Entries of their own: refusals, attempts, raises, owner acts. A change's entry is in the change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import NoReturn
+
+from tidegate.audit.chain import Action, AuditEvent
+from tidegate.core.judgement import DeniedError, Judgement
+from tidegate.errors import Refused
+from tidegate.policy.decisions import Decision, Deny
+from tidegate.policy.levels import Level
+from tidegate.policy.rules import UNKNOWN_SESSION
+from tidegate.storage.base import Compartment, StorageProvider
+from tidegate.storage.control import SessionRow
+
+
+class Chain:
+    """The audit chain of one compartment, inside a transaction."""
+
+    def __init__(self, own: Compartment, clock: Callable[[], datetime]) -> None:
+        self._own = own
+        self._clock = clock
+
+    def append(self, session: str, *entries: tuple[Action, str]) -> None:
+        """Append entries of what a session did.
+
+        Details may come from outside; what no file can hold is written as an escape.
+        """
+        for action, detail in entries:
+            text = detail.encode(errors="backslashreplace").decode()
+            self._own.append(AuditEvent(self._clock(), session, action, text))
+
+
+class AuditLog:
+    """Writes single entries to the chain of one compartment."""
+
+    def __init__(self, provider: StorageProvider, clock: Callable[[], datetime]) -> None:
+        self._provider = provider
+        self.clock = clock
+
+    @contextmanager
+    def chain(self, agent: str, level: Level) -> Iterator[Chain]:
+        """Yield the chain of one compartment, alone among processes and threads.
+
+        What is appended is stored all or nothing; on return it has survived power loss.
+        """
+        with self._provider.writable_view(agent, level) as view, view.own.transaction(durable=True):
+            yield Chain(view.own, self.clock)
+
+    def record(self, row: SessionRow, action: Action, detail: str) -> None:
+        """Append an event of a session, durably, to the chain of its taint."""
+        with self.chain(row.agent, row.taint) as chain:
+            chain.append(row.id, (action, detail))
+
+    def refuse(self, row: SessionRow | None, deny: Deny, what: str, *, tool: str | None = None) -> NoReturn:
+        """Raise the one `Refused` for a denial, after entering it in the chain of the session that met it.
+
+        tool: the tool that the refusal names. A session that outlived its agent has no chain any more, and its refusal
+        must not make one: what is erased stays so, and a backup can be restored.
+        """
+        if row is not None and (not row.ended or self._is_begun(row)):
+            self.record(row, Action.REFUSE, f"{what} {deny.rule}")
+        raise Refused(deny.hint, rule=deny.rule, tool=tool)
+
+    def require(self, row: SessionRow | None, decision: Decision, what: str, *, tool: str | None = None) -> Judgement:
+        """Return the session and the level allowed. Raises: Refused for anything else (P17)."""
+        if row is None or isinstance(decision, Deny):
+            self.refuse(row, decision if isinstance(decision, Deny) else UNKNOWN_SESSION, what, tool=tool)
+        return row, decision.level
+
+    @contextmanager
+    def refusing(self, what: str, *, tool: str | None = None, entered_by: SessionRow | None = None) -> Iterator[None]:
+        """Refuse what is denied inside, once it is undone. entered_by: the session that meets it, if another."""
+        try:
+            yield
+        except DeniedError as denied:
+            self.refuse(entered_by or denied.row, denied.deny, what, tool=tool)
+
+    def _is_begun(self, row: SessionRow) -> bool:
+        """Return whether the session's own chain has an entry; to ask about others is forbidden (P5)."""
+        with self._provider.view(row.agent, row.taint) as view:
+            return view.visible[0].last_entry() is not None

@@ -1,0 +1,70 @@
+"""Clearing conversations: their messages are really removed, at every level at which they were written (P7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from itertools import takewhile
+
+from tidegate.core.version_purge import remove
+from tidegate.policy.levels import Level
+from tidegate.records.record import RecordKind, is_of, key_of
+from tidegate.storage.base import OwnerCompartment, StorageProvider, VersionId
+from tidegate.storage.control import SessionRow
+
+STEP = 200
+"""Messages removed in one transaction, so that no session waits long, and nothing is lost when it is interrupted."""
+
+MessagePlace = tuple[str, Level]
+"""A compartment, by agent and level."""
+
+
+class Clearing:
+    """Removes what sessions said and were told. Their memories and to-dos stay."""
+
+    def __init__(self, provider: StorageProvider, clock: Callable[[], datetime]) -> None:
+        self._provider = provider
+        self._clock = clock
+
+    def clear(self, rows: Iterable[SessionRow]) -> set[MessagePlace]:
+        """Remove the messages of these sessions, each removal entered in the audit; return where there were any.
+
+        Raises: StorageError.
+        """
+        places = [(row, level) for row in rows if self._provider.has(row.agent) for level in Level]
+        return {(row.agent, level) for row, level in places if level.can_flow_to(row.taint) and self._any(row, level)}
+
+    def scrub(self, places: Iterable[MessagePlace]) -> bool:
+        """Let nothing of what was removed remain in any file; False where a reader is in the way.
+
+        Raises: StorageError.
+        """
+        done = [self._provider.compact(agent, level) for agent, level in sorted(places)]
+        return all(done)
+
+    def _any(self, row: SessionRow, level: Level) -> bool:
+        with self._provider.owner_compartment(row.agent, level) as owner_compartment:
+            return self.forget(owner_compartment, row.id) > 0
+
+    def forget(self, owner_compartment: OwnerCompartment, session: str) -> int:
+        """Remove the messages of one session at one level; return how many there were."""
+        return sum(self._steps(owner_compartment, session))
+
+    def _steps(self, owner_compartment: OwnerCompartment, session: str) -> Iterator[int]:
+        while True:
+            page = owner_compartment.page(
+                RecordKind.MESSAGE, after=key_of(session, 0), tag=None, limit=STEP, chars_max=0
+            )
+            keys = [record.key for record in takewhile(lambda record: is_of(record.key, session), page)]
+            if not keys:
+                return
+            with owner_compartment.transaction(durable=True):
+                for key in keys:
+                    self._remove(owner_compartment, session, key)
+            yield len(keys)
+
+    def _remove(self, owner_compartment: OwnerCompartment, session: str, key: str) -> None:
+        now = self._clock()
+        owner_compartment.soft_delete(RecordKind.MESSAGE, key, now)  # only what is dead can be removed
+        for version in owner_compartment.versions(RecordKind.MESSAGE, key):
+            remove(owner_compartment, now, session, VersionId(RecordKind.MESSAGE, key, version.version))

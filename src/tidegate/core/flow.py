@@ -1,0 +1,74 @@
+"""The checks of what flows out of a session, or into it from a foreign server (P4, P14, P15)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tidegate.audit.chain import Action
+from tidegate.core import session_change
+from tidegate.core.audit_log import AuditLog
+from tidegate.core.session_change import SessionChange
+from tidegate.core.sessions import Sessions
+from tidegate.policy.events import PreOutput, Scheduling
+from tidegate.policy.levels import Level
+from tidegate.policy.rules import decide
+from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
+from tidegate.storage.control import SessionRow, state_of
+
+
+class FlowChecks:
+    """Asks the policy about one flow at a time, for a session as it is at that moment.
+
+    tool: the name of a foreign server's tool, for the audit and the refusal; None for one that nobody knows, whose
+    name is the model's own text (P12).
+    """
+
+    def __init__(self, sessions: Sessions, audit_log: AuditLog) -> None:
+        self._sessions = sessions
+        self._audit_log = audit_log
+
+    def dispatch(self, session: str, tool: str | None, classification: Classification | None, pin: Pin) -> Level:
+        """Return the taint at which a tool may now be called: sink and ceiling checked, the source joined in.
+
+        One transaction, durable on return and before the first byte goes out (P4).
+        Raises: Refused (unknown, ended, unclassified, pin, sink, ceiling).
+        """
+        event = partial(ServerCall, classification=classification, pin=pin)
+        with self._audit_log.refusing(f"call {tool or 'tool'}", tool=tool):
+            return self._sessions.change(session, event, partial(_call, tool=tool or "tool"))[1]
+
+    def check_send(self, session: str, tool: str, classification: Classification | None, granted: Level | None) -> None:
+        """Check that more bytes may go to the server: P4, for each one after `dispatch`. granted: as in `ServerSend`.
+
+        Raises: Refused (unknown, ended, sink).
+        """
+        row = self._sessions.read(session)
+        decision = decide(ServerSend(state_of(row), classification, granted))
+        self._audit_log.require(row, decision, f"send {tool}", tool=tool)
+
+    def check_result(self, session: str, tool: str, classification: Classification | None) -> None:
+        """Check that a result may be handed on: only while the session lives (P4). Raises: Refused (unknown, ended)."""
+        row = self._sessions.read(session)
+        self._audit_log.require(row, decide(ServerResult(state_of(row), classification)), f"result {tool}", tool=tool)
+
+    def check_output(self, session: str, channel: str, clearance: Level | None) -> None:
+        """Check that what the session says may go to a channel now (PRE_OUTPUT). channel: its name, for the audit.
+
+        Raises: Refused (unknown, ended, clearance).
+        """
+        row = self._sessions.read(session)
+        self._audit_log.require(row, decide(PreOutput(state_of(row), clearance)), f"output {channel}")
+
+    def check_scheduling(self, session: str, ceiling: Level | None, generation: int) -> Level:
+        """Return the ceiling of a job that the session is about to make; by default the session's own (P15).
+
+        Raises: Refused (unknown, ended, ceiling, depth).
+        """
+        row = self._sessions.read(session)
+        under = ceiling if ceiling is not None else row.ceiling if row else Level.PUBLIC
+        self._audit_log.require(row, decide(Scheduling(state_of(row), under, generation)), "schedule")
+        return under
+
+
+def _call(row: SessionRow, level: Level, tool: str) -> SessionChange:
+    return session_change.raising(row, level, tool, (Action.CALL, tool))

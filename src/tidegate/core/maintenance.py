@@ -1,0 +1,149 @@
+"""What a store does by itself at the start of a call, in the compartment of that call alone (P2).
+
+It makes the index again after an upgrade changed the text analysis, and it puts away what has expired. Both in
+bounded steps, so that no call waits for all of it; each step is whole, so that a kill in between costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime, timedelta
+
+from tidegate.audit.chain import OWNER, Action, AuditEvent, version_event
+from tidegate.core.expiry import ExpiringCompartment, ExpiringReader
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level
+from tidegate.records.expiry import Expiry
+from tidegate.records.record import Record
+from tidegate.search.analysis import analyse
+from tidegate.storage.base import CompartmentReader, OwnerCompartment, StorageProvider, View, Views, WritableView
+
+INDEX_STEP = 1_000
+"""Memories indexed in one step: some tenths of a second."""
+
+SWEEP_STEP = 200
+"""Expired memories put away in one step."""
+
+SWEEP_INTERVAL = timedelta(minutes=1)
+"""How often a process looks for expired memories to put away. What has expired is hidden at once all the same."""
+
+KNOWN_MAX = 4_096
+"""Of how many compartments a process knows that their index is whole: some megabytes."""
+
+
+class MaintainedViews(Views):
+    """The views that the gate hands out: kept up, and without what has expired."""
+
+    def __init__(self, provider: StorageProvider, expiry: Expiry, clock: Callable[[], datetime]) -> None:
+        self._provider = provider
+        self._expiry = expiry
+        self._clock = clock
+        self._indexed: dict[tuple[str, Level], str | None] = {}
+        self._swept: dict[tuple[str, Level], datetime] = {}
+
+    def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
+        with suppress(StorageError):  # a home that cannot be written is read all the same; searches say what is lacking
+            self._tend_index(agent, taint)
+        return self._expiring_view(agent, taint) if self._expiry else self._provider.view(agent, taint)
+
+    @contextmanager
+    def _expiring_view(self, agent: str, taint: Level) -> Iterator[View]:
+        with self._provider.view(agent, taint) as view:
+            yield View(self._expiring(view.visible))
+
+    @contextmanager
+    def writable_view(self, agent: str, taint: Level) -> Iterator[WritableView]:
+        self._tend_index(agent, taint)
+        if self._expiry:
+            self._sweep(agent, taint)
+        with self._provider.writable_view(agent, taint) as view:
+            if not self._expiry:
+                yield view
+            else:
+                own = ExpiringCompartment(view.own, self._expiry, self._clock())
+                yield WritableView((own, *self._expiring(view.visible[1:])), own)
+
+    def _expiring(self, visible: tuple[CompartmentReader, ...]) -> tuple[CompartmentReader, ...]:
+        now = self._clock()
+        return tuple(ExpiringReader(each, self._expiry, now) for each in visible)
+
+    def _tend_index(self, agent: str, taint: Level) -> None:
+        """Take one step towards a whole index, if it is not; looked at once, and then until it is whole."""
+        after = self._indexed.get((agent, taint), "")
+        if after is None:
+            return
+        with self._provider.view(agent, taint) as view:
+            whole = view.visible[0].index_whole()
+        following = None
+        if not whole:
+            with self._provider.owner_compartment(agent, taint) as owner_compartment:
+                following = index_step(owner_compartment, after)
+        if len(self._indexed) >= KNOWN_MAX:
+            self._indexed.clear()  # to be looked at again: anybody may ask for agents that do not exist
+        self._indexed[agent, taint] = following
+
+    def _sweep(self, agent: str, taint: Level) -> None:
+        now = self._clock()
+        if self._swept.get((agent, taint), now) > now or not self._provider.has(agent):
+            return
+        with self._provider.owner_compartment(agent, taint) as owner_compartment:
+            if not sweep(owner_compartment, self._expiry, now):
+                self._swept[agent, taint] = now + SWEEP_INTERVAL
+
+
+def index_step(owner_compartment: OwnerCompartment, after: str = "") -> str | None:
+    """Index some memories that the index lacks, by key; the key to go on after, or None once the index is whole.
+
+    An index of another analysis is begun again.
+    """
+    if not owner_compartment.index_started():
+        with owner_compartment.transaction():
+            if not owner_compartment.index_started():  # another process may have been first
+                owner_compartment.clear_index()
+    lacking = owner_compartment.unindexed(after=after, limit=INDEX_STEP)
+    analysed = [(record, analyse(record.key, record.tags, record.content)) for record in lacking]
+    with owner_compartment.transaction():
+        for record, columns in analysed:
+            owner_compartment.index(record, columns)
+        if len(lacking) == INDEX_STEP:
+            return lacking[-1].key
+        if owner_compartment.unindexed(after="", limit=1):  # begun again meanwhile
+            return ""
+        owner_compartment.mark_index_complete()
+    return None
+
+
+def rebuild_index(owner_compartment: OwnerCompartment, now: datetime, progress: Callable[[str], object]) -> int:
+    """Make the index again, in steps, as an act of the owner; how many memories. Interrupted, the next one goes on."""
+    with owner_compartment.transaction():
+        owner_compartment.clear_index()
+    after = index_step(owner_compartment)
+    while after is not None:
+        progress(f"{owner_compartment.level}: {owner_compartment.statistics().documents} memories indexed")
+        after = index_step(owner_compartment, after)
+    documents = owner_compartment.statistics().documents
+    with owner_compartment.transaction():
+        owner_compartment.append(AuditEvent(now, OWNER, Action.REINDEX, f"{documents} memories"))
+    return documents
+
+
+def sweep(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) -> int:
+    """Put away some expired memories, as if deleted when they expired, each with its entry; how many."""
+    with owner_compartment.transaction():
+        expired = _expired(owner_compartment, expiry, now)
+        for record, expired_at in expired:
+            owner_compartment.soft_delete(record.kind, record.key, expired_at)
+            owner_compartment.append(version_event(owner_compartment.place, now, OWNER, Action.EXPIRE, record))
+    return len(expired)
+
+
+def _expired(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) -> list[tuple[Record, datetime]]:
+    """Return by each rule the longest unsaved, so that whatever else a rule lets expire does so later."""
+    found: dict[str, tuple[Record, datetime]] = {}
+    for tag in (*expiry.tags, *([None] if owner_compartment.level in expiry.levels else [])):
+        for record in owner_compartment.oldest(tag=tag, limit=SWEEP_STEP):
+            expires_at = expiry.expires_at(record)
+            if expires_at is not None and expires_at <= now:
+                found[record.key] = (record, expires_at)
+    return list(found.values())

@@ -1,0 +1,16 @@
+"""Real removal of a deleted version, with the entry that says so (P9)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tidegate.audit.chain import Action, version_event
+from tidegate.storage.base import OwnerCompartment, VersionId
+
+
+def remove(owner_compartment: OwnerCompartment, at: datetime, session: str, version: VersionId) -> bool:
+    """Remove it, inside a transaction; return whether it was there."""
+    removed = owner_compartment.purge_version(version)
+    if removed is not None:
+        owner_compartment.append(version_event(owner_compartment.place, at, session, Action.PURGE, removed))
+    return removed is not None

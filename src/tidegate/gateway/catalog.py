@@ -1,0 +1,51 @@
+"""The tools of all servers under the names that a model calls them by."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidegate.config.servers import Server
+from tidegate.gateway.pins import Definition, Definitions, Pins
+from tidegate.policy.servers import Classification
+
+NAME_CHARS_MAX = 64  # of model providers; they take letters, digits, "_" and "-"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """A tool that the owner has trusted.
+
+    classification: None when it has none, so that it cannot be called. pinned: all trusted definitions of its server.
+    """
+
+    name: str
+    server: Server
+    definition: Definition
+    classification: Classification | None
+    pinned: Definitions
+
+
+def catalog_name(server: str, tool: str) -> str:
+    """Return `SERVER__TOOL`; if too long or of other characters, cut, replaced, and told apart by a hash."""
+    plain = f"{server}__{tool}"
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", plain)
+    if name == plain and len(name) <= NAME_CHARS_MAX:
+        return name
+    return f"{name[: NAME_CHARS_MAX - 9]}_{hashlib.sha256(tool.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def catalog(servers: Iterable[Server], pins: Pins) -> Mapping[str, CatalogEntry]:
+    """Return the trusted tools of these servers, by name; the same at every taint. Raises: StorageError (pins).
+
+    The pins are read once, so that all entries are of one moment.
+    """
+    pinned = pins.read()
+    entries = [
+        CatalogEntry(catalog_name(server.name, tool), server, definition, server.classify(tool), pinned[server.name])
+        for server in servers
+        for tool, definition in pinned.get(server.name, {}).items()
+    ]
+    return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}

@@ -1,0 +1,90 @@
+"""Why a server is cut off or does not answer: a word for everybody, the details for its owner alone (P12)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Iterator, Sequence
+
+from tidegate.config.servers import Server
+from tidegate.records.excerpt import cut
+
+_BYTES_MAX = 8 * 1024
+_LINES_MAX = 8
+_LINE_CHARS_MAX = 300
+
+
+class CutOffError(Exception):
+    """The connection to a server is of no more use. Never leaves the gateway.
+
+    reason: goes on from "the server …", in our own words. lines: what the server wrote to its standard error, where
+    the owner asked (P12).
+    """
+
+    def __init__(self, reason: str, lines: Sequence[str] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.lines = list(lines)
+
+
+class ServerDiagnostics:
+    """Details of one server's failure, for the owner who asks it for its tools.
+
+    cause: in our own words; "" when unknown. lines: the server's own words, to be escaped where they are shown.
+    """
+
+    def __init__(self) -> None:
+        self.cause = ""
+        self._output = b""
+
+    def notice(self, cause: str) -> None:
+        """Keep the first cause; later ones follow from it."""
+        self.cause = self.cause or cause
+
+    def add_output(self, piece: bytes) -> None:
+        """Add what the server wrote to its standard error. Only the end is kept."""
+        self._output = (self._output + piece)[-_BYTES_MAX:]
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the last lines of the output, cut where they are long."""
+        lines = self._output.decode("utf-8", "replace").splitlines()
+        return [cut(line, _LINE_CHARS_MAX) for line in lines if line.strip()][-_LINES_MAX:]
+
+
+def why_not_started(server: Server, error: Exception) -> str:
+    """Return why a program could not be run, without its path."""
+    if server.cwd is not None and not os.path.isdir(os.path.expanduser(server.cwd)):
+        return "there is no such folder as its cwd"
+    if isinstance(error, FileNotFoundError):
+        return "there is no such program"
+    if isinstance(error, PermissionError):
+        return "this user may not run the program"
+    return "the program cannot be run"
+
+
+def misplaced(server: Server) -> bool:
+    """Return whether the command holds a path that exists here, but not in the empty folder that the server runs in."""
+    return server.cwd is None and any(
+        not part.startswith("-") and not os.path.isabs(part) and os.path.isfile(part) for part in server.command
+    )
+
+
+def why_not_reached(error: BaseException) -> str:
+    """Return why nobody could be reached at a URL."""
+    for each in _causes(error):
+        if isinstance(each, ConnectionRefusedError):
+            return "connection refused: nobody listens there"
+        if isinstance(each, socket.gaierror):
+            return "there is no such host"
+        if isinstance(each, ssl.SSLError):
+            return "no TLS, or a certificate that is not accepted"
+    return "no connection"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    yield error
+    for each in error.exceptions if isinstance(error, BaseExceptionGroup) else (error.__cause__ or error.__context__,):
+        if each is not None:
+            yield from _causes(each)

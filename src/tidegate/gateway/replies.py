@@ -1,0 +1,49 @@
+"""Answers of foreign servers as they are handed on: marked as data from outside (P18), or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.records.excerpt import cut
+from tidegate.records.prompt_block import text_block
+from tidegate.records.record import Origin
+
+RESULT_CHARS_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A server's answer, before it is marked. failed: the server says that it is an error."""
+
+    text: str
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a call, for the model.
+
+    text: goes into the conversation as it is. failed: the call had an error, or no answer.
+    origin: of whatever is made of the text, `tool`. reason: of the failure, in our own words.
+    """
+
+    tool: str
+    text: str
+    failed: bool
+    origin: Origin = Origin.TOOL
+    reason: str = ""
+
+
+def outside(tool: str, reply: Reply, nonce: str, *, chars_max: int = RESULT_CHARS_MAX) -> Result:
+    """Return the result of a call that was answered: the reply, between two lines that it cannot forge."""
+    shown = cut(reply.text.replace("\r\n", "\n"), chars_max)
+    left = len(reply.text) - chars_max
+    note = f"\n{left} more characters were left out." if left > 0 else ""
+    text = text_block(f"The {'error' if reply.failed else 'result'} of {tool}.", shown, nonce)
+    reason = "the server answered with an error" if reply.failed else ""
+    return Result(tool, f"{text}{note}", reply.failed, reason=reason)
+
+
+def no_answer(tool: str, reason: str) -> Result:
+    """Return the result of a call without an answer. reason: goes on from "the server …", in our own words."""
+    return Result(tool, f"{tool}: no result: the server {reason}.", failed=True, reason=f"the server {reason}")

@@ -1,0 +1,1 @@
+"""Jobs: what an agent does later, when it is due, and what became of it."""

@@ -1,0 +1,97 @@
+"""Retention: of a job's runs the newest are kept, each as it ended. All others are really removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+from tidegate.audit.chain import OWNER
+from tidegate.core.variants import every
+from tidegate.core.version_purge import remove
+from tidegate.jobs.job import OPEN, UNDELIVERED, began_at, is_known_group, name_of
+from tidegate.policy.levels import Level
+from tidegate.records.record import Record, RecordKind, session_of
+from tidegate.storage.base import OwnerCompartment, StorageProvider, VersionId
+
+RUNS_KEPT = 50
+"""Runs of each job that are kept, besides the open and the undelivered ones."""
+
+EVENTS_KEPT = 1_000
+"""Ids of events of each job that are kept: an event that comes again late does not run again."""
+
+_BATCH = 200
+
+
+def purge_old_runs(provider: StorageProvider, clock: Callable[[], datetime], agent: str, level: Level) -> int:
+    """Really remove old runs of one compartment, each with its entry, and return how many versions.
+
+    Raises: StorageError.
+    """
+    if not provider.has(agent):
+        return 0
+    with provider.owner_compartment(agent, level) as owner_compartment:
+        old = set(_old(owner_compartment))
+        return sum(
+            _purge(owner_compartment, clock(), record, whole=record.key in old)
+            for record in list(_ended(owner_compartment))
+        )
+
+
+def _purge(owner_compartment: OwnerCompartment, now: datetime, record: Record, *, whole: bool) -> int:
+    """Remove in one transaction the versions that were replaced, or all of them; return how many."""
+    if not _purgeable(owner_compartment, record.key, whole=whole):
+        return 0
+    with owner_compartment.transaction():
+        purgeable = _purgeable(owner_compartment, record.key, whole=whole)  # again: other processes purge as well
+        if purgeable and whole:
+            owner_compartment.soft_delete(RecordKind.RUN, record.key, now)  # only deleted versions can be removed
+        return sum(remove(owner_compartment, now, OWNER, version) for version in purgeable)
+
+
+def _purgeable(owner_compartment: OwnerCompartment, key: str, *, whole: bool) -> list[VersionId]:
+    versions = owner_compartment.versions(RecordKind.RUN, key)
+    return [VersionId(RecordKind.RUN, key, each.version) for each in (versions if whole else versions[1:])]
+
+
+def _ended(owner_compartment: OwnerCompartment) -> Iterator[Record]:
+    found = every(owner_compartment, RecordKind.RUN, batch=_BATCH, chars_max=0)
+    return (record for record in found if OPEN not in record.tags)
+
+
+def _old(owner_compartment: OwnerCompartment) -> Iterator[str]:
+    groups: dict[str, list[str]] = {}
+    for record in _ended(owner_compartment):
+        if UNDELIVERED not in record.tags:
+            groups.setdefault(session_of(record.key), []).append(record.key)
+    for group, keys in groups.items():
+        yield from keys[: -(EVENTS_KEPT if is_known_group(group) else RUNS_KEPT)]
+
+
+# What a deleted job leaves
+
+
+def find_orphans(provider: StorageProvider, owner_compartment: OwnerCompartment, before: datetime) -> list[Record]:
+    """Return runs that ended by `before`, and ids of events, of jobs that are gone; none of the trigger's."""
+    ended = [
+        record
+        for record in _ended(owner_compartment)
+        if record.updated_at <= before and name_of(session_of(record.key))
+    ]
+    levels = {record.key: began_at(session_of(record.key), owner_compartment.level) for record in ended}
+    jobs = {level: _jobs(provider, owner_compartment.agent, level) for level in set(levels.values())}
+    return [record for record in ended if name_of(session_of(record.key)) not in jobs[levels[record.key]]]
+
+
+def purge_orphans(owner_compartment: OwnerCompartment, now: datetime, orphans: Iterable[Record]) -> int:
+    """Really remove these runs, each with its entry, and return how many versions."""
+    return sum(_purge(owner_compartment, now, record, whole=True) for record in orphans)
+
+
+def versions_of(owner_compartment: OwnerCompartment, orphans: Iterable[Record]) -> list[VersionId]:
+    """Return all versions of these runs."""
+    return [version for record in orphans for version in _purgeable(owner_compartment, record.key, whole=True)]
+
+
+def _jobs(provider: StorageProvider, agent: str, level: Level) -> set[str]:
+    with provider.owner_compartment(agent, level) as owner_compartment:
+        return {record.key for record in every(owner_compartment, RecordKind.JOB, batch=_BATCH, chars_max=0)}

@@ -1,0 +1,1 @@
+"""The owner's acts on an agent's memory: commands, never tools."""

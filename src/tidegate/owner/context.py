@@ -1,0 +1,79 @@
+"""The owner's access to the compartments of one agent: all levels, no session, never from a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from tidegate import files
+from tidegate.audit.chain import OWNER
+from tidegate.core.audit_log import AuditLog
+from tidegate.core.expiry import ExpiringCompartment
+from tidegate.core.gate import Act
+from tidegate.core.judgement import allowed
+from tidegate.core.sessions import Sessions
+from tidegate.errors import InvalidArgument, NotFound
+from tidegate.policy.events import OwnerAct
+from tidegate.policy.levels import Level
+from tidegate.policy.rules import decide
+from tidegate.records.expiry import Expiry
+from tidegate.records.validation import check_level
+from tidegate.storage.base import Compartment, OwnerCompartment, StorageProvider, WritableView
+from tidegate.storage.control import state_of
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerContext:
+    """What each of the owner's acts needs: one agent's compartments, one at a time, the clock and fresh ids."""
+
+    provider: StorageProvider
+    agent: str
+    clock: Callable[[], datetime]
+    ids: Callable[[], str]
+    expiry: Expiry
+    sessions: Sessions
+    audit_log: AuditLog
+
+    def outside(self, path: str | Path) -> Path:
+        """Return a path to write to. Raises: InvalidArgument when it is a file of the store, by whatever name."""
+        path = files.named(path)
+        if self.provider.owns_path(path):
+            raise InvalidArgument("file: lies in the home, or is one of its files; name another", argument="file")
+        return path
+
+    def levels(self, level: Level | None) -> tuple[Level, ...]:
+        """Return that level, or all of them, the highest first. Raises: NotFound when the agent has nothing."""
+        if not self.provider.has(self.agent):  # acts on existing memories make no files
+            raise NotFound("agent: nothing was ever saved for it", argument="agent")
+        return (check_level(level),) if level is not None else tuple(reversed(Level))
+
+    def owner_compartment(self, level: Level) -> AbstractContextManager[OwnerCompartment]:
+        """Open one compartment, with all that is kept in it."""
+        return self.provider.owner_compartment(self.agent, level)
+
+    def act(self, session: str = OWNER) -> Act:
+        """Return an act of the owner at this moment. session: the id of the one that it is done in, if any."""
+        return Act(session, self.clock(), self.ids)
+
+    @contextmanager
+    def writing(self, compartment: OwnerCompartment, act: Act, what: str) -> Iterator[WritableView]:
+        """Begin a transaction and yield the view of a session at the compartment's level. Raises: as `transaction`."""
+        with self.transaction(compartment, act, what):
+            own = ExpiringCompartment(compartment, self.expiry, act.at)
+            yield WritableView((own,), own)
+
+    @contextmanager
+    def transaction(self, own: Compartment, act: Act, what: str) -> Iterator[None]:
+        """Begin a durable transaction, undone unless the act's session, if any, is at this level when all is written.
+
+        what: the act, for the audit. Raises: Refused (unknown, ended, raised).
+        """
+        with self.audit_log.refusing(what), own.transaction(durable=True):
+            yield
+            if act.session != OWNER:  # P4, P13: inside the transaction that it classifies
+                row = self.sessions.read(act.session)
+                row = row if row is not None and row.agent == self.agent else None  # P6
+                allowed(row, decide(OwnerAct(state_of(row), own.level)))

@@ -1,0 +1,177 @@
+"""Examining a home: everything that can be wrong with it, in words, and the repairs that are safe."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from tidegate.audit.anchors import Anchor
+from tidegate.audit.verify import verify
+from tidegate.config.reader import read_settings
+from tidegate.core.guidance import read_instructions
+from tidegate.core.maintenance import rebuild_index
+from tidegate.core.variants import WHOLE, every
+from tidegate.errors import StorageError, TidegateError
+from tidegate.owner.doctor_sessions import AuditedSessions
+from tidegate.policy.levels import Level
+from tidegate.records.finding import Finding, Remedy, error
+from tidegate.records.record import RecordKind
+from tidegate.search.analysis import analyse
+from tidegate.search.ranking import FREQUENCY_MAX, Statistics
+from tidegate.search.spelling import is_word
+from tidegate.storage.base import OwnerCompartment
+from tidegate.storage.sqlite.checks import examine_compartment, examine_control, examine_rows, restore_tags
+from tidegate.storage.sqlite.control_store import SqliteControlStore
+from tidegate.storage.sqlite.files import HomeFiles
+from tidegate.storage.sqlite.home_checks import databases, examine_files, examine_key_file, examine_modes, examine_place
+from tidegate.storage.sqlite.provider import SqliteProvider
+
+_PAGE = 500
+_FORGED = "restore the agent from a backup made before it; `tidegate audit verify --anchor` narrows down when it was"
+_REINDEX = "run `tidegate reindex`, or `tidegate doctor --repair`"
+
+
+@dataclass(frozen=True, slots=True)
+class Doctor:
+    """Examines one home, and does the safe repairs if asked to. Servers may run meanwhile.
+
+    progress: called with the file that is next. anchors: of any agent.
+    """
+
+    home: Path
+    clock: Callable[[], datetime]
+    repair: bool
+    progress: Callable[[str], object]
+    anchors: Collection[Anchor] = ()
+
+    def examine(self, agent: str | None = None) -> Iterator[Finding]:
+        """Yield all that is not as it should be; with `agent`, inside compartments only what is in that agent's."""
+        if not self.home.exists():
+            return
+        yield from examine_place(self.home)
+        if not os.access(self.home, os.R_OK | os.X_OK):
+            return
+        yield from examine_modes(self.home, repair=self.repair)
+        yield from examine_files(self.home, repair=self.repair)
+        files = HomeFiles(self.home)
+        unusable = examine_control(files.control, "control.db") if files.control.exists() else []
+        yield from unusable
+        settings = self._settings()
+        yield from settings.findings
+        places_known = files.control.exists() and not unusable
+        everybody = sorted(path.name for path in self.home.glob("agents/*") if path.is_dir())  # whatever is in it
+        for name in everybody if agent is None else [agent]:
+            yield from self._guidance(name)
+            audited = AuditedSessions(name)
+            for level in _databases(files, name):
+                yield from self._compartment(files.compartment(name, level), audited, level, settings, places_known)
+            yield from self._compared(audited)
+
+    def _settings(self) -> _Settings:
+        try:
+            settings = read_settings(self.home)
+            findings = list(examine_key_file(settings.audit.key_file) if settings.audit.key_file else ())
+            return _Settings(findings, chains_checked=True, secret=settings.audit.secret())
+        except TidegateError as failure:
+            advice = "correct it: until then no command and no server runs, and audit chains go unchecked"
+            return _Settings([error("config.toml", failure.message, advice)], chains_checked=False, secret=None)
+
+    def _guidance(self, agent: str) -> Iterator[Finding]:
+        try:
+            read_instructions(self.home, agent)
+        except StorageError as failure:
+            yield error(
+                f"agents/{agent}/SPINE.md", failure.message, "correct it: until then the agent gets no guidance"
+            )
+
+    def _compartment(
+        self, path: Path, audited: AuditedSessions, level: Level, settings: _Settings, places_known: bool
+    ) -> Iterator[Finding]:
+        agent = audited.agent
+        where = path.relative_to(self.home).as_posix()
+        self.progress(f"examining {where}")
+        with closing(SqliteControlStore(HomeFiles(self.home))) as control:
+            unusable = examine_compartment(path, where, agent, level, control if places_known else None)
+        if unusable:
+            yield from unusable
+            return
+        found = examine_rows(path, where)
+        if not places_known:  # a finding of its own by now; nobody can say whether this file is the right one
+            yield from found
+            return
+        try:
+            with (
+                closing(SqliteProvider(self.home, secret=settings.secret)) as provider,
+                provider.owner_compartment(agent, level) as compartment,
+            ):
+                found += (
+                    [] if any(finding.remedy is Remedy.INDEX for finding in found) else _contents(compartment, where)
+                )
+                yield from self._repaired(found, path, compartment)
+                yield from self._chain(compartment, where, settings)
+                audited.add(compartment.entries(), level)
+        except StorageError as failure:
+            yield error(where, failure.message, "what is inside was not examined: see to this, and run it again")
+
+    def _compared(self, audited: AuditedSessions) -> Iterator[Finding]:
+        try:
+            with closing(SqliteProvider(self.home)) as provider:
+                yield from audited.compare(provider.control)
+        except StorageError:
+            return  # about control.db: a finding of its own by now
+
+    def _chain(self, compartment: OwnerCompartment, where: str, settings: _Settings) -> Iterator[Finding]:
+        place = (compartment.agent, compartment.level)
+        anchors = [anchor for anchor in self.anchors if (anchor.agent, anchor.level) == place]  # P6
+        for problem in verify(compartment, settings.secret, anchors).problems if settings.chains_checked else ():
+            entry = "audit" if problem.sequence is None else f"audit entry {problem.sequence}"
+            yield error(where, f"{entry}: {problem.text}", problem.advice or _FORGED)
+
+    def _repaired(self, found: list[Finding], path: Path, compartment: OwnerCompartment) -> Iterator[Finding]:
+        """Repair what can be repaired, if that was asked for, and yield the findings."""
+        wanted = {finding.remedy for finding in found} if self.repair else set[Remedy | None]()
+        if Remedy.TAGS in wanted:
+            restore_tags(path)
+        if Remedy.INDEX in wanted:
+            rebuild_index(compartment, self.clock(), self.progress)
+        yield from (replace(each, repaired=each.repaired or each.remedy in wanted - {None}) for each in found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """The settings that matter here. chains_checked: false when the key of the audit chains cannot be known."""
+
+    findings: list[Finding]
+    chains_checked: bool
+    secret: bytes | None
+
+
+def _databases(files: HomeFiles, agent: str) -> list[Level]:
+    try:
+        return databases(files, agent)
+    except StorageError:
+        return []  # a finding of its own by now
+
+
+def _contents(compartment: OwnerCompartment, where: str) -> list[Finding]:
+    """Check that the index counts the words that the memories, analysed once more, hold."""
+    frequencies: Counter[str] = Counter()
+    statistics = Statistics()
+    with compartment.snapshot():
+        for record in every(compartment, RecordKind.MEMORY, batch=_PAGE, chars_max=WHOLE):
+            columns = analyse(record.key, record.tags, record.content)
+            frequencies.update(columns.terms)
+            statistics += Statistics(1, columns.lengths)
+        counts = {term: min(count, FREQUENCY_MAX) for term, count in frequencies.items()}
+        agrees = compartment.statistics() == statistics and compartment.frequencies(frequencies) == counts
+        words = filter(is_word, frequencies)
+        agrees = agrees and all(compartment.vocabulary(word, word + "\0", limit=1) == [word] for word in words)
+    if agrees:
+        return []
+    problem = "its search index holds other words than the memories do"
+    return [error(where, problem, _REINDEX, remedy=Remedy.INDEX)]

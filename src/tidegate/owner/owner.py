@@ -1,0 +1,183 @@
+"""The owner's acts on one agent: history, purge, audit, the index, erasure. Commands, never tools."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tidegate.audit.anchors import Anchor
+from tidegate.audit.chain import GENESIS, OWNER
+from tidegate.audit.verify import ChainVerdict, verify
+from tidegate.core.maintenance import rebuild_index
+from tidegate.core.witness import end_lost, lost
+from tidegate.errors import InvalidArgument, NotFound, StorageError
+from tidegate.owner.audit_query import AuditFilter, AuditLine, find_audit_lines
+from tidegate.owner.context import OwnerContext
+from tidegate.owner.history import history, relabel, restore
+from tidegate.owner.purge import Progress, purge
+from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
+from tidegate.records.limits import Limits
+from tidegate.records.validation import check_key, check_level
+from tidegate.records.version import Purged, Relabelled, Restored, Version
+from tidegate.storage.control import SessionRow
+
+
+@dataclass(frozen=True, slots=True)
+class Erased(JsonObject):
+    """An agent that is erased, or would be.
+
+    levels: those that had files. sessions: how many living ones ended.
+    heads: where its audit chains ended, if they could be read; they went with the rest.
+    """
+
+    agent: str
+    levels: tuple[Level, ...]
+    sessions: int
+    heads: tuple[Anchor, ...]
+
+
+def _ignore(_: str) -> None:
+    """Ignore progress that nobody follows."""
+
+
+class Owner:
+    """What the owner of an agent's memory can do with it, at every level. Level arguments: None means all levels."""
+
+    def __init__(self, context: OwnerContext, limits: Limits) -> None:
+        self._context = context
+        self._limits = limits
+
+    # Memories
+
+    def history(self, key: str, level: Level | None = None) -> list[Version]:
+        """Return every version kept of a key, newest first. Raises: NotFound (agent), InvalidArgument, StorageError."""
+        return history(self._context, check_key(key, self._limits), level)
+
+    def restore(self, key: str, level: Level, *, version: int | None = None, session: str = OWNER) -> Restored:
+        """Save an earlier version again as a new one at its level; by default the one deleted, or last replaced.
+
+        session: the id of the session it is done in, if any; it must be at that level. Raises: NotFound, Refused
+        (session unknown, ended or elsewhere), InvalidArgument, StorageError.
+        """
+        return restore(self._context, check_key(key, self._limits), level, version, session)
+
+    def relabel(self, key: str, to: Level, level: Level | None = None, *, dry_run: bool = False) -> Relabelled:
+        """Save a copy at another level, of the highest live variant or the one at `level`. The original stays (P3).
+
+        Raises: NotFound, InvalidArgument, StorageError.
+        """
+        return relabel(self._context, check_key(key, self._limits), check_level(to, "to"), level, dry_run=dry_run)
+
+    def purge(
+        self,
+        older_than: timedelta,
+        level: Level | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Progress = _ignore,
+    ) -> list[Purged]:
+        """Really remove what was deleted or superseded at least so long ago; zero means at any time.
+
+        With it go the conversations of sessions that have ended or were never stored, if they are as old.
+        dry_run: only say what would go. progress: called from time to time.
+        Raises: NotFound (agent), InvalidArgument, StorageError.
+        """
+        if not isinstance(older_than, timedelta):
+            raise InvalidArgument("older_than: must be a timedelta", argument="older_than")
+        if older_than < timedelta():
+            raise InvalidArgument("older_than: must not be below 0", argument="older_than")
+        return list(purge(self._context, older_than, level, dry_run=dry_run, progress=progress))
+
+    # Sessions
+
+    def lost(self) -> list[SessionRow]:
+        """Return sessions that the audit knows and the control store does not, as after an older copy was put back.
+
+        Until they are ended, no session of this agent gets a new name. Their names are lost; each has its id as name.
+        Raises: StorageError.
+        """
+        return lost(self._context.provider, self._context.agent)
+
+    def end_lost(self) -> bool:
+        """End the lost sessions for good, as a reset does, and return what it returns.
+
+        Raises: StorageError; then it can be run again.
+        """
+        complete = True
+        for row in self.lost():
+            complete = end_lost(self._context.provider, self._context.audit_log, row) and complete
+        return complete
+
+    # Audit
+
+    def find_audit_lines(self, wanted: AuditFilter | None = None) -> Iterator[AuditLine]:
+        """Yield audit entries of all levels, oldest first. Raises: NotFound (agent), StorageError."""
+        return find_audit_lines(self._context, wanted or AuditFilter())
+
+    def anchor(self, level: Level | None = None) -> list[Anchor]:
+        """Return where each chain ends now, to be kept elsewhere. Raises: NotFound (agent), StorageError."""
+        return [self._head(each) for each in self._context.levels(level)]
+
+    def verify(self, level: Level | None = None, *, anchors: Collection[Anchor] = ()) -> list[ChainVerdict]:
+        """Return what each chain proves. Raises: NotFound (agent), InvalidArgument (no anchor of it), StorageError."""
+        own: defaultdict[Level, list[Anchor]] = defaultdict(list)
+        for anchor in anchors:
+            if anchor.agent == self._context.agent:  # P6
+                own[anchor.level].append(anchor)
+        if anchors and not own:
+            raise InvalidArgument("anchor: holds no anchor of this agent", argument="anchor")
+        return [self._verdict(each, own[each]) for each in self._context.levels(level)]
+
+    # The whole
+
+    def reindex(self, level: Level | None = None, *, progress: Progress = _ignore) -> int:
+        """Rebuild the search index from the memories, in steps, and return how many there are.
+
+        Searches go on meanwhile; until it is done they say that they are not complete. When it is interrupted, the
+        first calls of the next process with a session at that level, or the next reindex, go on with it.
+        Raises: NotFound (agent), StorageError.
+        """
+        return sum(self._reindex(each, progress) for each in self._context.levels(level))
+
+    def erase(self, *, dry_run: bool = False) -> Erased:
+        """End all sessions of the agent and remove all that was saved for it, audit chains included.
+
+        No chain is left to record it: keep `heads` if it must be shown later. SPINE.md and TRIGGER.md stay.
+        Raises: NotFound, StorageError (busy: run it again).
+        """
+        with self._context.provider.freeing():
+            return self._erase(dry_run=dry_run)
+
+    def _erase(self, *, dry_run: bool) -> Erased:
+        agent, heads = self._context.agent, self._heads()
+        levels = self._context.provider.erase(agent, dry_run=True)
+        ended = self._context.sessions.living_of(agent)
+        if not (levels or ended):
+            raise NotFound("agent: nothing was ever saved for it", argument="agent")
+        if not dry_run:
+            self._context.sessions.end_life(agent)  # first: nobody holds a taint over what is gone (P7)
+            levels = self._context.provider.erase(agent, dry_run=False)
+        return Erased(agent, tuple(levels), ended, heads)
+
+    def _heads(self) -> tuple[Anchor, ...]:
+        try:
+            return tuple(self.anchor())
+        except (NotFound, StorageError):
+            return ()  # half erased, or damaged: that must not keep it from being erased
+
+    def _head(self, level: Level) -> Anchor:
+        with self._context.owner_compartment(level) as compartment:
+            last = compartment.last_entry()
+        digest, sequence = (last.hash, last.sequence) if last else (GENESIS, 0)
+        return Anchor(self._context.agent, level, sequence, digest, self._context.clock())
+
+    def _verdict(self, level: Level, anchors: list[Anchor]) -> ChainVerdict:
+        with self._context.owner_compartment(level) as compartment:
+            return verify(compartment, self._context.provider.audit_secret, anchors)
+
+    def _reindex(self, level: Level, progress: Progress) -> int:
+        with self._context.owner_compartment(level) as compartment:
+            return rebuild_index(compartment, self._context.clock(), progress)

@@ -1,0 +1,20 @@
+"""The security state of a session: all of it, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.policy.levels import Level
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """The taint of a session, the ceiling over it, and whether it still lives.
+
+    taint: the highest level of anything it has read. It only rises (P4).
+    ceiling: the level that the taint may never pass.
+    """
+
+    taint: Level
+    ceiling: Level
+    ended: bool = False

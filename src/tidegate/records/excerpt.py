@@ -1,0 +1,66 @@
+"""Excerpts: contents short enough to list, cut where a reader would."""
+
+from __future__ import annotations
+
+import json
+
+from apsw.unicode import grapheme_next_break
+
+from tidegate.records.jsonl import json_line
+from tidegate.records.limits import ANSWER_BYTES_MAX, EXCERPT_CHARS_MAX
+from tidegate.records.memory import Memory
+
+LOOK_AHEAD = EXCERPT_CHARS_MAX + 1
+"""How many code points of a content are enough to make its excerpt."""
+
+_FIELDS_BYTES = 256  # names, punctuation, level, origin, time and score of one memory in an answer
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+_ENVELOPE_BYTES = 4096  # the rest of an answer: its own names and a cursor
+
+
+def cut(text: str, chars_max: int, note: str = "") -> str:
+    """Return a text of at most `chars_max` code points as it is, else that much of its start, and the note.
+
+    note: says what was cut; `{kept}`, `{left}` and `{all}` in it become numbers of code points.
+    """
+    if len(text) <= chars_max:
+        return text
+    return text[:chars_max] + note.format(kept=chars_max, left=len(text) - chars_max, all=len(text))
+
+
+def cut_as_data(text: str, chars_max: int) -> str:
+    """Return a text of at most `chars_max` code points as it is, else its start as JSON that says what was cut."""
+    if len(text) <= chars_max:
+        return text
+    return json_line({"cut": f"the first {chars_max} of {len(text)}", "text": text[:chars_max]})
+
+
+def excerpt(content: str) -> tuple[str, bool]:
+    """Return the content, cut to `EXCERPT_CHARS_MAX` code points at a grapheme boundary, and whether it was cut."""
+    if len(content) <= EXCERPT_CHARS_MAX:
+        return content, False
+    if content.isascii():
+        # The one grapheme of two ASCII characters is CR LF.
+        whole = content[EXCERPT_CHARS_MAX - 1 : EXCERPT_CHARS_MAX + 1] != "\r\n"
+        return content[: EXCERPT_CHARS_MAX - (not whole)], True
+    end = 0
+    while (following := grapheme_next_break(content, end)) <= EXCERPT_CHARS_MAX:
+        end = following
+    return content[: end or EXCERPT_CHARS_MAX], True
+
+
+class AnswerSize:
+    """Counts what one answer of search or list may still hold (`ANSWER_BYTES_MAX` as JSON)."""
+
+    def __init__(self, *, echoed: str = "") -> None:
+        self._left = ANSWER_BYTES_MAX - _ENVELOPE_BYTES - _json_bytes(echoed)
+
+    def takes(self, memory: Memory) -> bool:
+        """Return whether the memory still fits; if so, it is counted."""
+        self._left -= _FIELDS_BYTES + _json_bytes(memory.key) + _json_bytes(memory.content)
+        self._left -= sum(_json_bytes(tag) + 2 for tag in memory.tags)
+        return self._left >= 0
+
+
+def _json_bytes(text: str) -> int:
+    return len(_encode(text).encode())

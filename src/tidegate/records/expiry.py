@@ -1,0 +1,96 @@
+"""Expiry: how long memories live after their last save, as the owner's configuration says. A model has no say in it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from tidegate.errors import InvalidArgument
+from tidegate.policy.levels import Level, read_label
+from tidegate.records.record import Record, RecordKind
+from tidegate.records.times import read_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Bygone:
+    """Memories that were last saved at a time or before: all of them, and those that carry a tag. None: none."""
+
+    all: datetime | None = None
+    tags: Mapping[str, datetime] = field(default_factory=dict)
+
+    def holds(self, record: Record) -> bool:
+        """Return whether it is one of them."""
+        times = (self.all, *(self.tags.get(tag) for tag in record.tags))
+        return any(time is not None and record.updated_at <= time for time in times)
+
+
+NONE_BYGONE = Bygone()
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """Rules by tag and by level; the shortest that applies counts. Without rules, nothing ever expires."""
+
+    tags: Mapping[str, timedelta] = field(default_factory=dict)
+    levels: Mapping[Level, timedelta] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.tags or self.levels)
+
+    def expires_at(self, record: Record) -> datetime | None:
+        """Return when a live memory expires, counted from its last save; None for never, and for any other record.
+
+        A time beyond the last that can be written is never.
+        """
+        if not record.live or record.kind is not RecordKind.MEMORY:
+            return None
+        ttls = [self.tags[tag] for tag in record.tags if tag in self.tags]
+        ttls += [self.levels[record.level]] if record.level in self.levels else []
+        try:
+            return record.updated_at + min(ttls) if ttls else None
+        except OverflowError:
+            return None
+
+    def bygone(self, level: Level, now: datetime) -> Bygone:
+        """Return what has expired of a level at a time: exactly what `seen_at` says has."""
+        tags = {tag: before for tag, ttl in self.tags.items() if (before := _before(now, ttl)) is not None}
+        return Bygone(_before(now, self.levels[level]) if level in self.levels else None, tags)
+
+    def seen_at(self, record: Record, now: datetime) -> Record:
+        """Return the record as it is at a time. An expired one looks as if it was deleted when it expired."""
+        expires_at = self.expires_at(record)
+        return record if expires_at is None or expires_at > now else replace(record, deleted_at=expires_at)
+
+
+def _before(now: datetime, ttl: timedelta) -> datetime | None:
+    """Return the time of the last save that has expired by now; None when no time is so early."""
+    try:
+        return now - ttl
+    except OverflowError:
+        return None
+
+
+def read_tags(table: Mapping[str, object]) -> dict[str, timedelta]:
+    """Read the rules by tag, tags as they are stored. Raises: InvalidArgument."""
+    return {unicodedata.normalize("NFC", tag).strip(): _ttl(age, "expiry.tags") for tag, age in table.items()}
+
+
+def read_levels(table: Mapping[str, object]) -> dict[Level, timedelta]:
+    """Read the rules by level. Raises: InvalidArgument."""
+    return {_level(name): _ttl(age, "expiry.levels") for name, age in table.items()}
+
+
+def _level(name: str) -> Level:
+    level = read_label(name)
+    if level is None:
+        raise InvalidArgument(f"expiry.levels: must be one of {', '.join(map(str, Level))}", argument="expiry.levels")
+    return level
+
+
+def _ttl(age: object, argument: str) -> timedelta:
+    ttl = read_duration(age, argument)
+    if not ttl:
+        raise InvalidArgument(f"{argument}: must be longer than 0", argument=argument)
+    return ttl

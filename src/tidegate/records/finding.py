@@ -1,0 +1,46 @@
+"""What an examination finds: in words, with what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """ERROR: something is lost, open to others, not working, or unknown. WARNING: it works, and should be seen to."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Remedy(StrEnum):
+    """What a repair can do about a finding inside a compartment."""
+
+    INDEX = "index"  # rebuild the search index from the memories
+    TAGS = "tags"  # rebuild the table of tags from the memories
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be.
+
+    where: a file, by its path below the home. advice: what to do.
+    remedy: how a repair can put it right from the other data. repaired: it was put right just now.
+    """
+
+    severity: Severity
+    where: str
+    problem: str
+    advice: str
+    remedy: Remedy | None = None
+    repaired: bool = False
+
+
+def error(where: str, problem: str, advice: str, *, remedy: Remedy | None = None, repaired: bool = False) -> Finding:
+    """Return a finding that must be seen to."""
+    return Finding(Severity.ERROR, where, problem, advice, remedy, repaired)
+
+
+def warning(where: str, problem: str, advice: str, *, remedy: Remedy | None = None, repaired: bool = False) -> Finding:
+    """Return a finding that should be seen to."""
+    return Finding(Severity.WARNING, where, problem, advice, remedy, repaired)

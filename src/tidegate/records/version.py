@@ -1,0 +1,81 @@
+"""What the owner's acts on history answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from tidegate.policy.levels import Level
+from tidegate.records.json_object import JsonObject
+from tidegate.records.memory import Status
+from tidegate.records.record import Origin
+
+
+class VersionState(StrEnum):
+    """What has become of a version."""
+
+    LIVE = "live"
+    EXPIRED = "expired"
+    DELETED = "deleted"
+    SUPERSEDED = "superseded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version(JsonObject):
+    """One version of a memory at one level.
+
+    deleted_at: when it was deleted or expired, also where a later version followed.
+    """
+
+    key: str
+    classification: Level
+    version: int
+    state: VersionState
+    content: str
+    tags: tuple[str, ...]
+    origin: Origin
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Restored(JsonObject):
+    """A restore that is stored and audited. restored_version: the version whose content lives again."""
+
+    key: str
+    classification: Level
+    version: int
+    status: Status
+    restored_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Relabelled(JsonObject):
+    """A memory that was copied to another level, or would be. copied_from: where the original is, and stays (P3)."""
+
+    key: str
+    copied_from: Level
+    classification: Level
+    version: int | None = None
+    status: Status | None = None
+
+    @property
+    def lowers(self) -> bool:
+        """Return whether it makes something known at a lower level: then it cannot be taken back."""
+        return not self.copied_from.can_flow_to(self.classification)
+
+
+@dataclass(frozen=True, slots=True)
+class Purged(JsonObject):
+    """What was really removed at one level, or would be.
+
+    memories: removed with all their versions. versions: all that were removed.
+    complete: false when others were reading, so that some of it may still be in a file: purge again.
+    """
+
+    classification: Level
+    memories: int
+    versions: int
+    complete: bool

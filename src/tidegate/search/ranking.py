@@ -1,0 +1,141 @@
+"""Ranking: which query terms to look up, and in which order the matches come.
+
+BM25 over statistics pooled across the visible compartments, and over nothing else (P5): scores of different
+compartments compare, and hidden memories have no part in them.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from typing import Protocol, TypeVar
+
+from tidegate.search.analysis import Query
+
+COLUMN_WEIGHTS = (3.0, 2.0, 1.0)
+"""How much a match in key, tags and content counts."""
+
+CANDIDATES_MAX = 96
+"""How many matches a compartment hands over for scoring."""
+
+PROBE_TERMS_MAX = 64
+"""How many terms phase one looks up at most."""
+
+PROBE_POSTINGS_MAX = 6_000
+"""How many entries of the index phase one walks at most, over all compartments: 3 to 6 ms of work."""
+
+FREQUENCY_MAX = 4_000
+"""Where counting the memories that hold a term may stop: in so many, it is too common to look up."""
+
+_K1 = 1.2
+_B = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Live memories of a compartment, or of several added up: their number and total terms by column."""
+
+    documents: int = 0
+    lengths: tuple[int, int, int] = (0, 0, 0)
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        key, tags, content = (a + b for a, b in zip(self.lengths, other.lengths, strict=True))
+        return Statistics(self.documents + other.documents, (key, tags, content))
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How often each query term occurs in key, tags and content of a memory, and their lengths in terms."""
+
+    counts: Mapping[str, tuple[int, int, int]]
+    lengths: tuple[int, int, int]
+
+
+UNCOUNTED = Match({}, (0, 0, 0))
+"""Of a memory whose text will tell how well it matches."""
+
+
+class Ranked(Protocol):
+    """What the final order looks at."""
+
+    @property
+    def score(self) -> float: ...
+    @property
+    def updated_at(self) -> datetime: ...
+    @property
+    def key(self) -> str: ...
+
+
+RankedT = TypeVar("RankedT", bound=Ranked)
+
+
+def idf(frequency: int, statistics: Statistics) -> float:
+    """Return the weight of a term that occurs in `frequency` memories; never below zero."""
+    return math.log1p(max(statistics.documents - frequency + 0.5, 0.5) / (frequency + 0.5))
+
+
+def select_terms(query: Query, frequencies: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the terms to look up in phase one, rarest first, as many as the bound on postings allows.
+
+    frequencies: in how many visible memories each term occurs, counted in each compartment up to FREQUENCY_MAX;
+    absent or 0 when in none. Nothing is chosen when no term exists, or all are common.
+    """
+    known = ((frequencies.get(term, 0), place, term) for place, term in enumerate(query.terms))
+    found = sorted(each for each in known if 0 < each[0] < FREQUENCY_MAX)
+    walked = accumulate(frequency for frequency, _, _ in found)
+    affordable = bisect_right(list(walked), PROBE_POSTINGS_MAX)
+    return tuple(term for _, _, term in found[: min(affordable, PROBE_TERMS_MAX)])
+
+
+def select_common(query: Query, frequencies: Mapping[str, int], probe: Collection[str]) -> tuple[tuple[str, ...], ...]:
+    """Return words too common for phase one, the rarest three, each as its terms: to be looked for all together in
+    the newest memories, which costs little however many hold them. Empty when phase one does without.
+    """
+    left: list[tuple[bool, int, int, tuple[str, ...]]] = []
+    for place, word in enumerate(query.words):
+        terms = tuple(term for term in word.terms if frequencies.get(term))
+        if not set(terms) <= set(probe):
+            left.append((word.weight < 1, max(frequencies[term] for term in terms), place, terms))
+    if probe:
+        left = [each for each in left if not each[0]]
+    left.sort()
+    return tuple(each[-1] for each in left[:3]) if len(left) > 1 or not probe else ()
+
+
+class Scorer:
+    """BM25F of one query: counts are weighted and set against the column's average length before they saturate."""
+
+    def __init__(self, query: Query, frequencies: Mapping[str, int], statistics: Statistics) -> None:
+        self._words = [
+            (word.weight, [(term, idf(frequencies[term], statistics)) for term in word.terms if frequencies.get(term)])
+            for word in query.words
+        ]
+        self._slopes = [_B * statistics.documents / total if total else 0.0 for total in statistics.lengths]
+
+    def score(self, match: Match) -> float:
+        """Return how well a memory answers the query, rounded to 6 decimals; 0 when nothing matches."""
+        counts, columns = match.counts, zip(COLUMN_WEIGHTS, self._slopes, match.lengths, strict=True)
+        key, tags, content = (weight / (1 - _B + slope * length) for weight, slope, length in columns)
+        total = 0.0
+        for weight, terms in self._words:
+            best = 0.0
+            for term, rarity in terms:
+                if term in counts:
+                    in_key, in_tags, in_content = counts[term]
+                    found = key * in_key + tags * in_tags + content * in_content
+                    best = max(best, rarity * found * (_K1 + 1) / (found + _K1))
+            total += weight * best
+        return round(total, 6)
+
+
+def score(query: Query, match: Match, frequencies: Mapping[str, int], statistics: Statistics) -> float:
+    """Return the score of a single memory; for many, make a `Scorer` once."""
+    return Scorer(query, frequencies, statistics).score(match)
+
+
+def best_first(matches: Iterable[RankedT]) -> list[RankedT]:
+    """Return the matches by score, then newest first, then by key in code point order."""
+    by_key = sorted(matches, key=lambda match: match.key)
+    return sorted(by_key, key=lambda match: (match.score, match.updated_at), reverse=True)

@@ -1,0 +1,1 @@
+"""The MCP server: one session, over standard input and output."""

@@ -1,0 +1,244 @@
+"""The session as the MCP SDK sees it: the server, its answers, and its connection to a client.
+
+The server is the SDK's low-level one: tools, and the memories as one resource and one prompt, each behind the gate.
+Completions, logging and sampling are not offered, so they need no gate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import version
+from math import inf
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import anyio
+import mcp_types as types
+from anyio import to_thread
+from mcp.server.lowlevel import Server
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from pydantic import ValidationError
+
+from tidegate.errors import StorageError, TidegateError
+from tidegate.server import stdio
+from tidegate.server.resources import MemoryResources, shown
+from tidegate.tools import TOOLS
+
+if TYPE_CHECKING:
+    from tidegate.session import Session
+    from tidegate.tools.tool import Tool
+
+READ_AHEAD_MAX = 1024
+"""The most lines that are read ahead of their answers; then the client waits."""
+
+READ_AHEAD_BYTES_MAX = 16 * 1024 * 1024
+"""Their size together; a longer line is read when it is alone. Its parsed form takes 16 times as much memory."""
+
+DRAIN_SECONDS = 3.0
+"""How long lines that were read may still be answered, once the input has ended or a signal came."""
+
+_log = logging.getLogger(__name__)
+# P12: the SDK logs what it cannot validate, contents included.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
+logging.getLogger("mcp").propagate = False
+
+
+def build(session: Session, *, instructions: str) -> Server[Any]:
+    """Return the server of one session, for any transport of the SDK."""
+    listing = types.ListToolsResult(tools=[_definition(tool) for tool in TOOLS.values()])
+    turns = anyio.CapacityLimiter(1)  # calls run one at a time, in the order in which they came
+    resources = MemoryResources(session, turns)
+
+    async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
+        return listing
+
+    async def call_tool(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return await to_thread.run_sync(answer, session, params.name, params.arguments or {}, limiter=turns)
+
+    return Server(
+        "tidegate",
+        title="Tidegate",
+        version=version("tidegate"),
+        instructions=instructions,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=resources.list_resources,
+        on_list_resource_templates=resources.list_templates,
+        on_read_resource=resources.read_resource,
+        on_list_prompts=resources.list_prompts,
+        on_get_prompt=resources.get_prompt,
+    )
+
+
+def answer(session: Session, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+    """Return the answer to a tool call: one JSON object, as structured content and as text. Raises nothing."""
+    try:
+        # A tool that is not listed here is unknown here, though the agent of this package may have it.
+        return _result(session.call_tool(name if name in TOOLS else "", arguments))
+    except TidegateError as error:
+        return _result({"error": shown(error)}, is_error=True)
+    except Exception as error:  # noqa: BLE001
+        # P17: whatever it is, the answer is no. P12: none of its text leaves.
+        _log.error("a call failed: %s", type(error).__name__)
+        return _result({"error": StorageError("the store cannot answer").to_dict()}, is_error=True)
+
+
+class ClientConnection:
+    """One client on a wire: it carries messages between the wire and the server, and ends in good order.
+
+    ending: set it to stop reading, answer what was read, and return.
+    """
+
+    def __init__(self, server: Server[Any], wire: stdio.Wire) -> None:
+        self.ending = anyio.Event()
+        self._server = server
+        self._wire = wire
+        self._lines, self._from_wire = anyio.create_memory_object_stream[dict[str, Any] | stdio.Fault](inf)
+        self._to_server, self._from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self._to_client, self._from_server = anyio.create_memory_object_stream[SessionMessage](0)
+        self._room = _Room()
+        self._unsettled = 0
+        self._all_settled = anyio.Event()
+
+    async def run(self, *, at_end: Callable[[], None]) -> None:
+        """Serve until the input ends or `ending` is set. at_end: called as soon as that happens."""
+        # Not one of anyio's workers: those are waited for at exit, and this one may wait for the client for ever.
+        threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._forward)
+            tasks.start_soon(self._write)
+            tasks.start_soon(self._end, at_end)
+            await self._server.run(
+                self._from_client, self._to_client.clone(), self._server.create_initialization_options()
+            )
+
+    async def _end(self, at_end: Callable[[], None]) -> None:
+        await self.ending.wait()
+        at_end()
+        with anyio.move_on_after(DRAIN_SECONDS):
+            if self._unsettled:
+                await self._all_settled.wait()
+        for stream in (self._lines, self._to_server, self._to_client):
+            await stream.aclose()
+
+    # In the thread that reads
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        with suppress(OSError, RuntimeError):  # RuntimeError: the loop is closed, so all is over
+            counted = _Counted(self._wire.incoming)
+            for line in stdio.read(counted):
+                self._room.take(counted.take_count())
+                loop.call_soon_threadsafe(self._arrive, line)
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(self.ending.set)
+
+    # In the loop
+
+    def _arrive(self, line: dict[str, Any] | stdio.Fault) -> None:
+        if not self.ending.is_set():
+            self._unsettled += 1
+            self._lines.send_nowait(line)
+
+    async def _settle(self) -> None:
+        """Count one line less that waits for its answer: it has one, or needs none."""
+        self._room.give()
+        self._unsettled -= 1
+        if self._unsettled == 0 and self.ending.is_set():
+            self._all_settled.set()
+
+    async def _forward(self) -> None:
+        async with self._from_wire:
+            async for line in self._from_wire:
+                message = line if isinstance(line, stdio.Fault) else _message(line)
+                if isinstance(message, stdio.Fault):
+                    error = types.ErrorData(code=message.code, message=message.message)
+                    answer = types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
+                    await self._to_client.send(SessionMessage(answer))
+                elif isinstance(message, types.JSONRPCRequest):
+                    cancelled = ServerMessageMetadata(on_request_unanswered=self._settle)
+                    await self._to_server.send(SessionMessage(message, cancelled))
+                else:
+                    await self._to_server.send(SessionMessage(message))
+                    await self._settle()
+
+    async def _write(self) -> None:
+        async with self._from_server:
+            async for each in self._from_server:
+                line = stdio.encode(each.message.model_dump(by_alias=True, exclude_unset=True))
+                try:
+                    await to_thread.run_sync(stdio.write, self._wire.outgoing, line)
+                except OSError:  # the client is gone
+                    self.ending.set()
+                if isinstance(each.message, types.JSONRPCResponse | types.JSONRPCError):
+                    await self._settle()
+
+
+class _Room:
+    """Room for lines that were read and have no answer yet. All bytes are given back together, when no line waits."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._lines = 0
+        self._bytes = 0
+
+    def take(self, size: int) -> None:
+        """Wait until there is room for one more line."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._lines or self._has_room(size))
+            self._lines += 1
+            self._bytes += size
+
+    def give(self) -> None:
+        """Give the room of one line back."""
+        with self._changed:
+            self._lines -= 1
+            self._bytes *= self._lines > 0
+            self._changed.notify()
+
+    def _has_room(self, size: int) -> bool:
+        return self._lines < READ_AHEAD_MAX and self._bytes + size <= READ_AHEAD_BYTES_MAX
+
+
+class _Counted:
+    """Lines of a file, and their size since last asked."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._bytes = 0
+
+    def readline(self, limit: int, /) -> bytes:
+        line = self._file.readline(limit)
+        self._bytes += len(line)
+        return line
+
+    def take_count(self) -> int:
+        """Return the bytes read since the last call, and start again from 0."""
+        size, self._bytes = self._bytes, 0
+        return size
+
+
+def _message(line: dict[str, Any]) -> types.JSONRPCMessage | stdio.Fault:
+    try:
+        return types.jsonrpc_message_adapter.validate_python(line, by_name=False)
+    except ValidationError:
+        return stdio.Fault(stdio.INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message", line.get("id"))
+
+
+def _result(result: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
+    text = types.TextContent(type="text", text=json.dumps(result, ensure_ascii=False))
+    return types.CallToolResult(content=[text], structured_content=result, is_error=is_error)
+
+
+def _definition(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=types.ToolAnnotations.model_validate(tool.annotations.to_dict(tool.title)),
+    )

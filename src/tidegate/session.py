@@ -1,0 +1,263 @@
+"""A session as its host holds it: its memory, its tools, its taint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from tidegate.core import memory, search
+from tidegate.core.context import CONTEXT_CHARS_MAX, Context, context
+from tidegate.core.conversation import Conversation
+from tidegate.core.gate import Gate, SessionHandle
+from tidegate.core.sessions import Sessions
+from tidegate.core.todos import SessionTodos
+from tidegate.core.variants import NewRecord
+from tidegate.errors import TidegateError
+from tidegate.policy.events import split_level_arguments
+from tidegate.policy.levels import Level
+from tidegate.records.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
+from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved
+from tidegate.records.record import Origin, RecordKind, least_trusted
+from tidegate.records.validation import (
+    check_arguments,
+    check_content,
+    check_item,
+    check_key,
+    check_number,
+    check_query,
+    check_tag,
+    check_tags,
+)
+from tidegate.search.analysis import analyse, analyse_query
+from tidegate.storage.control import SessionRow
+
+if TYPE_CHECKING:
+    from tidegate.jobs.runs import SessionRuns
+    from tidegate.jobs.session_jobs import SessionJobs
+
+
+class SessionMemory:
+    """The five verbs of one session. Everything goes through the gate."""
+
+    def __init__(self, gate: Gate, handle: SessionHandle, limits: Limits, origin: Origin) -> None:
+        self._gate = gate
+        self._handle = handle
+        self._limits = limits
+        self._origin = origin
+
+    def save(self, key: str, content: str, tags: Iterable[str] | str | None = None) -> Saved:
+        """Return what was stored, at the session's live taint: created, updated or unchanged.
+
+        key: 1 to 256 code points, kept in NFC. content: up to 1 MiB of UTF-8, kept exactly. tags: up to 64.
+        Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
+        """
+        return self.save_many([(key, content, tags)])[0]
+
+    def save_many(self, items: Iterable[tuple[str, str, Iterable[str] | str | None]]) -> list[Saved]:
+        """Return what was stored, in the order given; all of it in one transaction, or nothing. Raises: as `save`."""
+        checked = [self._item(*check_item(item)) for item in items]
+        return self._gate.write(self._handle, "memory_save", partial(memory.save, items=checked))
+
+    def get(self, key: str) -> Memory | None:
+        """Return the highest visible variant, content whole; None alike for what is hidden, deleted or never was.
+
+        Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
+        """
+        key = check_key(key, self._limits)
+        return self._gate.read(self._handle, "memory_get", partial(memory.get, key=key))
+
+    def search(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Hits:
+        """Return the visible memories that match, best first, and whether the search ran to its end.
+
+        query: plain words in any language; nothing in it is syntax. Empty or wordless: no hits.
+        max_results: 1 to 100, counted after shadowing. Contents are excerpts of up to 500 code points.
+        Scores: BM25 and what the texts of the best add to it, comparable within one call; only what is visible has a
+        part in them (P5).
+        Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
+        """
+        query = check_query(query, self._limits)
+        most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
+        verb = partial(search.search, query=analyse_query(query), echoed=query, max_results=most)
+        return self._gate.read(self._handle, "memory_search", verb)
+
+    def explain(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Explanation:
+        """Return the hits of `search`, the terms that the query became, and each score by its parts. Raises: as it."""
+        query = check_query(query, self._limits)
+        most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
+        verb = partial(search.explain, query=analyse_query(query), max_results=most)
+        return self._gate.read(self._handle, "memory_search", verb)
+
+    def list(self, tag: str | None = None) -> Listing:
+        """Return all visible memories by key; with `tag`, those whose visible variant carries it. See `Listing`."""
+        return Listing(self._gate, self._handle, check_tag(tag, self._limits))
+
+    def delete(self, key: str) -> Deleted:
+        """Hide the memory at the session's own level; return it, and which lower variant shows again.
+
+        Raises: NotFound (with `visible_at` where a lower variant is visible), InvalidArgument, LimitExceeded,
+        Refused, StorageError.
+        """
+        key = check_key(key, self._limits)
+        return self._gate.write(self._handle, "memory_delete", partial(memory.delete, key=key))
+
+    def _item(self, key: object, content: object, tags: object = None) -> NewRecord:
+        key, content = check_key(key, self._limits), check_content(content, self._limits)
+        checked = check_tags(tags, self._limits)
+        # Analysed here, before the transaction, so that no lock is held meanwhile.
+        return NewRecord(RecordKind.MEMORY, key, content, checked, self._origin, analyse(key, checked, content))
+
+
+class Listing:
+    """Memories in key order: iterate for all of them, or take them page by page."""
+
+    def __init__(self, gate: Gate, handle: SessionHandle, tag: str | None) -> None:
+        self._gate = gate
+        self._handle = handle
+        self._tag = tag
+
+    def page(self, limit: int | None = PAGE_DEFAULT, cursor: str | None = None) -> Page:
+        """Return at most `limit` (1 to 200) memories after `cursor`, contents as excerpts of up to 500 code points.
+
+        cursor: `next_cursor` of the page before; it holds for this agent, taint and tag only.
+        Raises: InvalidArgument, Refused, StorageError.
+        """
+        most = check_number("limit", limit, default=PAGE_DEFAULT, most=PAGE_MAX)
+        verb = partial(memory.page, tag=self._tag, limit=most, cursor=cursor)
+        return self._gate.read(self._handle, "memory_list", verb)
+
+    def __iter__(self) -> Iterator[Memory]:
+        """Yield every memory, read page by page. Raises: as `page`, and when the taint rises meanwhile."""
+        page = self.page(PAGE_MAX)
+        yield from page.memories
+        while page.next_cursor is not None:
+            page = self.page(PAGE_MAX, page.next_cursor)
+            yield from page.memories
+
+
+class CallableTool(Protocol):
+    """What `call_tool` needs of a tool: the surfaces show the rest of it."""
+
+    @property
+    def read_only(self) -> bool:
+        """Return whether it changes nothing: then it may run before its session is looked up."""
+
+    def run(self, session: Session, arguments: dict[str, object]) -> dict[str, object]:
+        """Return the result, as the tool's output schema says. Raises: the errors of `tidegate.errors`."""
+
+
+class Session:
+    """One conversation of one agent. What it holds of the store is its id: all else is looked up at each call."""
+
+    def __init__(
+        self,
+        row: SessionRow,
+        gate: Gate,
+        sessions: Sessions,
+        toolset: Mapping[str, CallableTool],
+        limits: Limits,
+        origin: Origin,
+        ids: Callable[[], str],
+        *,
+        generation: int = 0,
+    ) -> None:
+        self.id = row.id
+        self.agent = row.agent
+        self.name = row.name
+        self._handle = SessionHandle(row.id, row)
+        self.memory = SessionMemory(gate, self._handle, limits, origin)
+        self.todos = SessionTodos(gate, self._handle, limits, origin)
+        self.conversation = Conversation(gate, self._handle, origin)
+        self.limits = limits
+        self._gate = gate
+        self._ids = ids
+        self._sessions = sessions
+        self._toolset = toolset
+        self._origin = origin
+        self._generation = generation
+
+    def __repr__(self) -> str:
+        """Return whose it is, and its taint as of now, looked up without an entry. Never raises."""
+        try:
+            row = self._sessions.read(self.id)
+            state = "ended" if row is None or row.ended else f"taint={row.taint}"
+        except TidegateError:  # the store is closed, say
+            state = "not to be read"
+        return f"<Session agent={self.agent!r} name={self.name!r} {state}>"
+
+    @property
+    def jobs(self) -> SessionJobs:
+        """Return the jobs that the session sees, and those that it makes."""
+        from tidegate.jobs.session_jobs import SessionJobs  # most sessions do without them
+
+        return SessionJobs(self._gate, self._handle, self.limits, self._origin, self._generation)
+
+    @property
+    def runs(self) -> SessionRuns:
+        """Return the runs of jobs at the session's own level, for whoever carries them out. Never for a model."""
+        from tidegate.jobs.runs import SessionRuns
+
+        return SessionRuns(self._gate, self._handle)
+
+    @property
+    def taint(self) -> Level:
+        """Return the highest level of anything the session has read, as of now. Raises: Refused when it has ended."""
+        return self._sessions.living(self.id).taint
+
+    @property
+    def ceiling(self) -> Level:
+        """Return the level that the taint may never pass, as of now. Raises: Refused when the session has ended."""
+        return self._sessions.living(self.id).ceiling
+
+    def marking(self, origin: Origin) -> Session:
+        """Return the same session, marking what it saves with another origin, never with a more trusted one (P18)."""
+        origin = least_trusted((origin, self._origin))
+        if origin is self._origin:
+            return self
+        row = self._sessions.living(self.id)
+        toolset, generation = self._toolset, self._generation
+        return Session(row, self._gate, self._sessions, toolset, self.limits, origin, self._ids, generation=generation)
+
+    def check_output(self, clearance: Level | None, *, channel: str) -> None:
+        """Check that what the session says may go to a channel now: PRE_OUTPUT, asked for every part of an answer.
+
+        clearance: the highest level that the channel may show; None: nobody said, so nothing may. channel: its name.
+        Raises: Refused (ended, clearance).
+        """
+        self._gate.flow.check_output(self.id, channel, clearance)
+
+    def call_tool(self, name: str, arguments: Mapping[str, object] | None = None) -> dict[str, object]:
+        """Return the result of a tool that the model called: one JSON object.
+
+        arguments: as the model sent them. Those that try to choose a level are taken out, and audited (P2).
+        Raises: InvalidArgument, LimitExceeded, NotFound, Refused, StorageError.
+        """
+        if name in self._toolset and self._toolset[name].read_only:
+            return self._gate.run_reading(self._handle, name, lambda: self._run_tool(name, arguments))
+        self._gate.admit(self._handle, name, self._toolset)
+        return self._run_tool(name, arguments)
+
+    def _run_tool(self, name: str, arguments: Mapping[str, object] | None) -> dict[str, object]:
+        kept, attempted = split_level_arguments(check_arguments(arguments))
+        if attempted:
+            self._gate.note_attempt(self._handle, name, attempted)
+        return self._toolset[name].run(self, kept)
+
+    def context(self, *, chars_max: int = CONTEXT_CHARS_MAX) -> Context:
+        """Return what the session remembers, as a block for a prompt: rules, preferences, persona, then projects.
+
+        chars_max: the budget of the memories in it, 100,000 at most. The block is data (P18): it goes into a user
+        message, never into the system prompt. Raises: Refused, StorageError.
+        """
+        return self._gate.read(self._handle, "context", partial(context, ids=self._ids, chars_max=chars_max))
+
+    def raise_taint(self, level: Level, *, reason: str = "") -> Level:
+        """Raise the taint to at least `level`, durably, and return it. For the host, never for the model.
+
+        reason: for the audit, at the new level. Raises: Refused (ended, ceiling); then nothing changed.
+        """
+        return self._sessions.raise_taint(self.id, level, reason=reason)
+
+    def end(self) -> None:
+        """End the session; a child's taint joins its parent's (P15). Raises: Refused (ended, parent's ceiling)."""
+        self._sessions.join(self.id)

@@ -1,0 +1,1 @@
+"""The in-memory provider: the executable specification of storage."""

@@ -1,0 +1,1 @@
+"""The SQLite provider: one file for each compartment."""

@@ -1,0 +1,195 @@
+"""Examining one file: whether SQLite can trust it, and whether what it holds agrees with itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from tidegate.policy.levels import Level, read_label
+from tidegate.records.finding import Finding, Remedy, error, warning
+from tidegate.records.record import RecordKind
+from tidegate.search.analysis import ANALYSIS_VERSION
+from tidegate.storage.control import ControlStore
+from tidegate.storage.sqlite.connection import (
+    DriverError,
+    Row,
+    SqliteConnection,
+    driver_errors,
+    is_busy,
+    is_full,
+    open_file,
+)
+from tidegate.storage.sqlite.schema import (
+    COMPARTMENT,
+    COMPARTMENT_VERSION,
+    CONTROL,
+    CONTROL_VERSION,
+    UNCONFIRMED,
+)
+
+_RESTORE = "keep the file as it is, and restore the agent from a backup"
+_FOREIGN = "put the right one back; without it, erase the agent and restore it from a backup"
+_LOST_SESSIONS = "keep the file as it is, and restore it from a copy; without one, reset every session"
+_REINDEX = "run `tidegate reindex`, or `tidegate doctor --repair`"
+_REPAIR = "run `tidegate doctor --repair`"
+_RESET = "correct or delete its row in the table of sessions with any SQLite"
+_LOOK = "nobody can read these rows; look at them with any SQLite, and correct or delete them"
+
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
+_FOREIGN_ROWS = """
+SELECT count(*) FROM (SELECT level, kind FROM records UNION ALL SELECT level, kind FROM versions)
+WHERE level NOT IN (SELECT level FROM compartment) OR kind NOT IN (SELECT value FROM json_each(?))
+"""
+_OURS = "deleted_at IS NULL AND level IN (SELECT level FROM compartment)"
+_LIVE = f"SELECT id FROM records WHERE kind = 'memory' AND {_OURS}"
+_INDEX = (
+    f"SELECT count(*) FROM ({_LIVE} EXCEPT SELECT id FROM terms_docsize)",
+    f"SELECT count(*) FROM (SELECT id FROM terms_docsize EXCEPT {_LIVE})",
+)
+_TAGS_OF_RECORDS = f"""
+SELECT records.kind, json_each.value, records.key FROM records, json_each(records.tags) WHERE {_OURS}
+"""
+_TAGS = (
+    f"SELECT count(*) FROM ({_TAGS_OF_RECORDS} EXCEPT SELECT kind, tag, key FROM tags)",
+    f"SELECT count(*) FROM (SELECT kind, tag, key FROM tags EXCEPT {_TAGS_OF_RECORDS})",
+)
+_STATISTICS = "SELECT documents, key_terms, tags_terms, content_terms FROM statistics"
+_SUMS = f"""
+SELECT count(*), coalesce(sum(key_terms), 0), coalesce(sum(tags_terms), 0), coalesce(sum(content_terms), 0)
+FROM records WHERE kind = 'memory' AND {_OURS}
+"""
+_TOTALS = (
+    f"SELECT count(*) FROM ({_SUMS} EXCEPT {_STATISTICS})",
+    f"SELECT count(*) FROM ({_STATISTICS} EXCEPT {_SUMS})",
+)
+
+
+def examine_compartment(
+    path: Path, where: str, agent: str, level: Level, control: ControlStore | None
+) -> list[Finding]:
+    """Return the reasons why a compartment's file cannot be used; it is only read.
+
+    where: how findings name it. control: to know which one belongs there, where it is sound.
+    """
+
+    def identity(db: SqliteConnection) -> Iterator[Finding]:
+        rows = db.execute("SELECT agent, level, id FROM compartment").fetchall()
+        if [row[:2] for row in rows] != [(agent, level.name)]:
+            yield error(where, "it says that it is another agent's or another level's", _RESTORE)
+        elif control is not None:
+            found, own = str(rows[0][2]), control.compartment(agent, level)
+            if own is None:
+                if not found.startswith(UNCONFIRMED):
+                    yield error(where, "control.db, which may be an older copy, does not know it", _FOREIGN)
+            elif found.removeprefix(UNCONFIRMED) != own:
+                yield error(where, "it is not the one that belongs there", _FOREIGN)
+
+    return _reading(path, where, _RESTORE, lambda db: [*_soundness(db, where, COMPARTMENT, _RESTORE)] or identity(db))
+
+
+def examine_rows(path: Path, where: str) -> list[Finding]:
+    """Return the disagreements between the rows of a usable compartment's file; it is only read."""
+    return _reading(path, where, _RESTORE, lambda db: [*_rows(db, where), *_index(db, where)])
+
+
+def examine_control(path: Path, where: str) -> list[Finding]:
+    """Return the faults of the control store's file, which is only read."""
+
+    def inside(db: SqliteConnection) -> Iterable[Finding]:
+        return [*_soundness(db, where, CONTROL, _LOST_SESSIONS)] or _sessions(db, where)
+
+    return _reading(path, where, _LOST_SESSIONS, inside)
+
+
+def restore_tags(path: Path) -> None:
+    """Rebuild the table of tags from the records. Raises: StorageError."""
+    with driver_errors(), closing(open_file(path, writable=True, synchronous="FULL")) as db, db:
+        db.execute("DELETE FROM tags")
+        db.execute(f"INSERT INTO tags {_TAGS_OF_RECORDS}")
+
+
+def _reading(
+    path: Path, where: str, advice: str, examine: Callable[[SqliteConnection], Iterable[Finding]]
+) -> list[Finding]:
+    """Return all that an examination finds at one moment."""
+    if not os.access(path, os.R_OK):
+        return [error(where, "this user cannot read it", "give it to the user that runs Tidegate")]
+    try:
+        with closing(open_file(path, writable=False, synchronous="NORMAL")) as db:
+            db.execute("BEGIN")
+            return list(examine(db))
+    except DriverError as failure:
+        if is_busy(failure):
+            return [error(where, "it was busy and could not be examined", "run this again when less is going on")]
+        if is_full(failure):
+            return [error(where, "the disk is full, and it could not be examined", "make room, and run this again")]
+        return [error(where, "it is damaged: it cannot be read as a database", advice)]
+
+
+def _soundness(db: SqliteConnection, where: str, script: str, advice: str) -> Iterator[Finding]:
+    version = db.pragma("user_version")
+    known = COMPARTMENT_VERSION if script is COMPARTMENT else CONTROL_VERSION
+    if isinstance(version, int) and 0 < version < known:
+        yield warning(where, "it is of an earlier version of Tidegate", "nothing: its next use brings it up to date")
+    elif version != known:
+        newer = isinstance(version, int) and version > known
+        yield error(
+            where,
+            f"its schema is of version {version}, and this program knows {known}",
+            "upgrade Tidegate" if newer else advice,
+        )
+    elif db.execute(_SCHEMA).fetchall() != _fresh_schema(script):
+        yield error(where, "its tables are not those of its version: something else has changed them", advice)
+    elif db.pragma("integrity_check") != "ok":
+        yield error(where, "it is damaged: pages or indexes do not agree", advice)
+
+
+def _fresh_schema(script: str) -> list[Row]:
+    with closing(SqliteConnection(":memory:")) as db:
+        db.execute(script, ("", "", "", 0) if script is COMPARTMENT else ())
+        return db.execute(_SCHEMA).fetchall()
+
+
+def _rows(db: SqliteConnection, where: str) -> Iterator[Finding]:
+    if foreign := _count(db, _FOREIGN_ROWS, json.dumps(list(RecordKind))):
+        yield error(where, f"rows of an unknown level or kind, which nobody can read: {foreign}", _LOOK)
+    if any(_count(db, query) for query in _TAGS):
+        yield error(where, "the table of tags disagrees with the memories", _REPAIR, remedy=Remedy.TAGS)
+
+
+def _index(db: SqliteConnection, where: str) -> Iterator[Finding]:
+    analysis = db.execute("SELECT analysis FROM compartment").fetchall()[0][0]
+    if analysis == -ANALYSIS_VERSION:
+        yield warning(where, "its search index is being made, and is not whole yet", _REINDEX, remedy=Remedy.INDEX)
+        return
+    if analysis != ANALYSIS_VERSION:
+        yield warning(where, "its search index was made by another version of Tidegate", _REINDEX, remedy=Remedy.INDEX)
+    lacking, surplus = (_count(db, query) for query in _INDEX)
+    if lacking or surplus:
+        yield error(
+            where,
+            f"memories that its search index lacks: {lacking}; that it has and should not: {surplus}",
+            _REINDEX,
+            remedy=Remedy.INDEX,
+        )
+    elif any(_count(db, query) for query in _TOTALS):
+        yield error(
+            where, "the statistics of its search index are wrong, and so are scores", _REINDEX, remedy=Remedy.INDEX
+        )
+
+
+def _sessions(db: SqliteConnection, where: str) -> Iterator[Finding]:
+    for taint, ceiling in db.execute("SELECT taint, ceiling FROM sessions").fetchall():
+        stands, limit = read_label(taint), read_label(ceiling)
+        if stands is None or limit is None:
+            yield error(where, "a session has an unknown level, so nobody can use it", _RESET)
+        elif not stands.can_flow_to(limit):
+            yield error(where, "a session stands above its ceiling, so no backup can be made", _RESET)
+
+
+def _count(db: SqliteConnection, query: str, *bindings: str) -> int:
+    rows: list[Row] = db.execute(query, bindings).fetchall()
+    return int(rows[0][0])

@@ -1,0 +1,117 @@
+"""Compaction: a file without any trace of what was purged. Only here a connection may do what confined ones may not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tidegate.errors import StorageError
+from tidegate.storage.sqlite.connection import (
+    DriverError,
+    SqliteConnection,
+    beside_of,
+    driver_errors,
+    is_busy,
+    is_full,
+    open_file,
+)
+from tidegate.storage.sqlite.migration import copies_of
+
+COMPACT_WAIT_MS = 5_000
+"""How long compaction waits for readers and writers, before it says that they were in the way."""
+
+
+def compact(path: Path) -> bool:
+    """Clear removed text out of the file, its free pages, its index and its log; return whether none remains.
+
+    False when others were reading or writing, or the disk is full: then some may remain, and nothing else is lost.
+    Takes about the file's size in memory, and as much on disk meanwhile. Raises: StorageError.
+    """
+    with driver_errors():
+        connection = open_file(path, writable=True, synchronous="FULL")
+        try:
+            _unlink_copies(path)
+            return _compact(connection)
+        finally:
+            connection.close()
+
+
+def erase(path: Path) -> None:
+    """Remove a file, in whatever state it is. Whoever has it open fails from then on, and reads nothing.
+
+    Raises: StorageError when others are writing, or it cannot be removed; then it may be run again.
+    """
+    try:
+        if path.exists():
+            _wipe(path)
+        unlink(path)
+    except OSError:
+        raise StorageError("home: cannot be written; not all was erased, run it again") from None
+
+
+def unlink(path: Path) -> None:
+    """Take a file's name away, and its copies. Whoever has it open fails from then on. Raises: OSError."""
+    _unlink_copies(path)
+    # The log first: it must not be taken for that of a file made later. Of a link, what it leads to as well.
+    for each in (*beside_of(path), Path(os.path.realpath(path)), path):
+        each.unlink(missing_ok=True)
+
+
+def _unlink_copies(path: Path) -> None:
+    for copy in copies_of(path):
+        copy.unlink(missing_ok=True)
+
+
+def _wipe(path: Path) -> None:
+    """Leave nothing in the file, not even tables, before its name goes. A damaged one just loses its name."""
+    connection: SqliteConnection | None = None
+    try:
+        connection = open_file(path, writable=True, synchronous="FULL")
+        connection.set_busy_timeout(COMPACT_WAIT_MS)
+        _drop_all(connection)
+        _rewrite(connection)
+    except DriverError as error:
+        if is_busy(error):
+            raise StorageError("the store is busy; not all was erased, run it again") from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _compact(connection: SqliteConnection) -> bool:
+    connection.set_busy_timeout(COMPACT_WAIT_MS)
+    try:
+        _scrub(connection)
+        _merge_index(connection)
+        return _rewrite(connection)
+    except DriverError as error:
+        if is_busy(error) or is_full(error):  # the removal itself, with its entries, is done by now
+            return False
+        raise
+
+
+def _scrub(connection: SqliteConnection) -> None:
+    """Overwrite freed space with zeros from here on, in memory and so in the file."""
+    connection.pragma("secure_delete", "ON")
+
+
+def _merge_index(connection: SqliteConnection) -> None:
+    """Merge all segments of the index into one: until then a deleted row leaves its terms in them."""
+    connection.execute("INSERT INTO terms (terms) VALUES ('optimize')")
+
+
+def _rewrite(connection: SqliteConnection) -> bool:
+    """Rewrite every page, without free ones, then empty the log. False while somebody still needs the log."""
+    connection.execute("VACUUM")
+    ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return not busy
+
+
+def _drop_all(connection: SqliteConnection) -> None:
+    _scrub(connection)
+    with connection:
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%fts5%'")
+        for (name,) in [("terms",), *tables.fetchall()]:
+            if not str(name).startswith("terms_"):  # the index removes its own
+                connection.execute(f'DROP TABLE IF EXISTS "{name}"')
+        connection.pragma("user_version", 0)

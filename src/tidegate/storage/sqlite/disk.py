@@ -1,0 +1,78 @@
+"""The disk under a home: whether its file system can hold a store, and the room that is kept in reserve on it."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+RESERVE_BYTES = 2 * 1024 * 1024
+OPENING_BYTES = 256 * 1024
+"""What the memory of the logs of a view and of the control store takes, and some for entries in folders."""
+
+# Shared between machines, or through a server of their own: locks may lie, and memory maps do not agree. SQLite's
+# write-ahead log needs both.
+_NETWORK = re.compile(
+    r"9p|afs|ceph|cifs|coda|davfs|glusterfs|gfs|gpfs|lustre|ncpfs|nfs\d?|prl_fs|smb\d|smbfs|vboxsf|vmhgfs|"
+    r"fuse\.(ceph|curlftpfs|davfs2?|gcsfuse|glusterfs|goofys|juicefs|mount\.davfs|mountpoint-s3|osxfs|rclone|s3fs|"
+    r"smbnetfs|sshfs|vmhgfs-fuse)",
+    re.IGNORECASE,
+)
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def is_coherent(filesystem: str | None) -> bool:
+    """Return whether a file system of this name, as the kernel writes it, can hold a store. Unknown ones can."""
+    return filesystem is None or not _NETWORK.fullmatch(filesystem)
+
+
+def filesystem_of(path: Path, mounts: Path = _MOUNTS) -> str | None:
+    """Return the kernel's name for the file system that holds a path, or would; None if the kernel does not say.
+
+    mounts: the table of mounts, in Linux's format.
+    """
+    try:
+        table = mounts.read_text(encoding="utf-8", errors="surrogateescape")
+        device = os.stat(next(each for each in (path, *path.parents) if each.exists())).st_dev
+    except OSError:
+        return None
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in table.splitlines():
+        mount, _, source = line.partition(" - ")
+        if mount.split(" ")[2:3] == [wanted]:
+            return source.split(" ")[0]
+    return None
+
+
+class Reserve:
+    """A file of fixed size with nothing in it: room for reading, and for the owner to make more, on a full disk.
+
+    It is shortened when there is no other room, and made long again.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / "reserve"
+
+    def make(self, *, leaving: int = 0) -> None:
+        """Make it as long as it should be, or as there is room for beside so many bytes. No room is no failure."""
+        with suppress(OSError):
+            descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                disk, size = os.fstatvfs(descriptor), os.fstat(descriptor).st_size
+                wanted = min(RESERVE_BYTES, size + max(0, disk.f_bavail * disk.f_frsize - leaving))
+                os.pwrite(descriptor, bytes(max(0, wanted - size)), size)  # written: a hole keeps no room
+            finally:
+                os.close(descriptor)
+
+    def give(self, amount: int = RESERVE_BYTES) -> bool:
+        """Give up some of the reserve, at most so many bytes; return whether any was there."""
+        with suppress(OSError):
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                size = os.fstat(descriptor).st_size
+                os.ftruncate(descriptor, max(0, size - amount))
+                return size > 0
+            finally:
+                os.close(descriptor)
+        return False

@@ -1,0 +1,115 @@
+"""Which compartment belongs where: each has an id, in its own file and in the control store (P9).
+
+So a file that is put in another's place, of another level, another agent, an earlier life or an earlier version of
+Tidegate, is refused when it is opened. The control store has an id first: a kill leaves one that the file is made with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+from tidegate.errors import StorageError
+from tidegate.policy.levels import Level
+from tidegate.storage.base import lost, not_its_own
+from tidegate.storage.control import ControlStore
+from tidegate.storage.sqlite.compaction import unlink
+from tidegate.storage.sqlite.connection import SqliteConnection, damaged, driver_errors, transaction
+from tidegate.storage.sqlite.files import HomeFiles, exists, open_whole
+from tidegate.storage.sqlite.schema import UNCONFIRMED
+
+_ID = "SELECT id FROM compartment"
+
+
+class Places:
+    """Gives compartments their ids, and knows each by its own."""
+
+    def __init__(self, files: HomeFiles, control: ControlStore, ids: Callable[[], str]) -> None:
+        self._files = files
+        self._control = control
+        self._ids = ids
+
+    def make(self, agent: str) -> None:
+        """Make an agent's compartments, those that are not there."""
+        with self._control.transaction():
+            ids = {level: self._recorded(agent, level) for level in Level}
+        self._files.make_compartments(agent, ids)
+
+    def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
+        """Make them under given ids, as `StorageProvider.claim`."""
+        with driver_errors(), ExitStack() as alone:
+            others: list[Path] = []
+            used, whole = False, True
+            for level in Level:
+                path = self._files.compartment(agent, level)
+                if not exists(path):
+                    whole = False
+                    continue
+                db = alone.enter_context(_alone(path))  # whoever writes there waits, and then has no file any more
+                has_entries = db.execute("SELECT 1 FROM audit LIMIT 1").fetchone() is not None
+                used = used or has_entries
+                if _id_of(db) != ids.get(level, _id_of(db)):
+                    others.append(path)
+                    if has_entries:
+                        return False
+            if used and not whole:  # what is missing was lost, and is not made good by what looks as if never used (P9)
+                raise lost()
+            if others:
+                self._files.begin_making(agent)  # cut short from here on, none of them counts as having been
+            with self._control.transaction():
+                for level, wanted in ids.items():
+                    self._control.set_compartment(agent, level, wanted)
+            try:
+                for path in others:
+                    unlink(path)
+            except OSError:
+                raise StorageError("home: cannot be written; nothing was changed") from None
+        self.make(agent)
+        return True
+
+    def id_of(self, connection: SqliteConnection, agent: str, level: Level) -> str:
+        """Return the id of an open compartment. Raises: StorageError when it does not belong there (P17)."""
+        with driver_errors():
+            found = _id_of(connection)
+        if found.startswith(UNCONFIRMED):
+            found = self._confirm(agent, level)
+        if not found or found != self._control.compartment(agent, level):
+            raise not_its_own()
+        return found
+
+    def _recorded(self, agent: str, level: Level) -> str:
+        own = self._control.compartment(agent, level)
+        if own is None:
+            own = self._ids()
+            self._control.set_compartment(agent, level, own)
+        return own
+
+    def _confirm(self, agent: str, level: Level) -> str:
+        """Record the id that a migration gave a file, unless another is known: then an older file was put there.
+
+        The file says that it is unconfirmed until the control store has it, so that a kill in between is made good.
+        """
+        path = self._files.compartment(agent, level)
+        with driver_errors(), closing(open_whole(path)) as db:
+            found = _id_of(db).removeprefix(UNCONFIRMED)
+            with self._control.transaction():
+                if self._control.compartment(agent, level) is None:
+                    self._control.set_compartment(agent, level, found)
+            if self._control.compartment(agent, level) == found:
+                db.execute("UPDATE compartment SET id = ?", (found,))
+        return found
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[SqliteConnection]:
+    """Open a file while nobody else can write it."""
+    with closing(open_whole(path)) as db, transaction(db):
+        yield db
+
+
+def _id_of(connection: SqliteConnection) -> str:
+    found = connection.execute(_ID).fetchall()
+    if len(found) != 1:
+        raise damaged()
+    return str(found[0][0])

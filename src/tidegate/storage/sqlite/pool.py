@@ -1,0 +1,195 @@
+"""The pool of open views: each is lent for the length of one call, and kept open for later."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+from tidegate.errors import StorageError, TidegateError
+from tidegate.policy.levels import Level
+from tidegate.storage.base import WritableView
+from tidegate.storage.sqlite import files
+from tidegate.storage.sqlite.compartment import SqliteCompartment
+from tidegate.storage.sqlite.connection import DriverError, damaged, storage_error
+from tidegate.storage.sqlite.files import FileIdentity
+
+VIEWS_MAX = 32
+"""Views in use at once, and as many open for later calls: at most 4 files, 12 descriptors each. More calls wait."""
+
+_LOOK_SECONDS = 1.0  # a call that waits for a view checks this often whether one was lost
+
+ViewKey = tuple[str, Level]
+"""The agent and the taint of a view."""
+
+
+@dataclass(slots=True)
+class OpenView:
+    """The files of one view, open: its own read-write, those below it read-only. lasting: it may be kept for later."""
+
+    view: WritableView
+    compartments: tuple[SqliteCompartment, ...]
+    files: tuple[FileIdentity, ...]
+    log: FileIdentity | None
+    lasting: bool
+    checked_at: float
+
+    def still_named(self) -> bool:
+        """Return whether each file had its name at the last check, which is not long ago."""
+        now = time.monotonic()
+        if now - self.checked_at < files.CHECK_SECONDS:
+            return True
+        self.checked_at = now
+        return all(file.holds() for file in self.files)
+
+    def own_file_named(self) -> bool:
+        """Return whether the file that was just written to, and its log, still have their names."""
+        return self.files[0].holds() and (self.log is None or self.log.holds())
+
+    def close(self) -> None:
+        self.close_lower()
+        self.close_own()
+
+    def close_lower(self) -> None:
+        for compartment in self.compartments[1:]:
+            compartment.close()
+
+    def close_own(self) -> None:
+        self.compartments[0].close()
+
+
+class ViewPool:
+    """Open views, the least recently used closed first. A call that finds all in use waits."""
+
+    def __init__(self, open_view: Callable[[ViewKey], OpenView]) -> None:
+        self._open_view = open_view
+        self._lock = threading.RLock()  # not the Condition: entering that is two steps, and a signal may come between
+        self._freed = threading.Condition(self._lock)
+        self._leases: dict[int, weakref.ref[Lease]] = {}
+        self._idle: OrderedDict[ViewKey, list[OpenView]] = OrderedDict()  # a list is empty only after a signal
+        self._process = os.getpid()
+        self._closed = False
+
+    def require_own_process(self) -> None:
+        """Raise StorageError after a fork: nobody holds the locks it inherits, so going on would do damage, or hang."""
+        if not self.is_own_process():
+            raise StorageError("the store was opened before this process was forked; open it again")
+
+    def is_own_process(self) -> bool:
+        """Return whether this process opened it all, and is not a fork of one that did."""
+        return os.getpid() == self._process
+
+    def holds(self, key: ViewKey) -> bool:
+        """Return whether an open view with this key waits to be taken."""
+        return bool(self._idle.get(key))
+
+    def take(self, key: ViewKey, lease: Lease) -> OpenView:
+        self.require_own_process()
+        try:
+            with self._lock:
+                while len(self._leases) >= VIEWS_MAX and not self._forget_lost():
+                    self._freed.wait(_LOOK_SECONDS)
+                if self._closed:
+                    raise StorageError("the store is closed")
+                self._leases[id(lease)] = weakref.ref(lease)
+                opened = self._take_out(key, -1) if self.holds(key) else None
+            if opened is not None and not opened.still_named():
+                opened.close()
+                opened = None
+            return opened or self._open_view(key)
+        except BaseException:
+            with self._lock:
+                self._free(lease)
+            raise
+
+    def give_back(self, key: ViewKey, lease: Lease, opened: OpenView, *, keep: bool) -> None:
+        with self._lock:
+            surplus = opened if self._closed or not keep or not opened.lasting else self._put_away(key, opened)
+            if surplus is None:
+                self._free(lease)
+                return
+        surplus.close()
+        with self._lock:
+            self._free(lease)
+
+    def _free(self, lease: Lease) -> None:
+        """Let one more be taken. Under the lock."""
+        self._leases.pop(id(lease), None)
+        self._freed.notify()
+
+    def _forget_lost(self) -> bool:
+        """Forget leases that ended without being given back, as after a signal; return whether any did. Locked."""
+        lost = [number for number, lease in self._leases.items() if lease() is None]
+        for number in lost:
+            del self._leases[number]
+        return bool(lost)
+
+    def forget(self, agent: str) -> None:
+        """Close the idle views of an agent."""
+        with self._lock:
+            keys = [key for key in self._idle if key[0] == agent]
+            idle = [opened for key in keys for opened in self._idle.pop(key)]
+        for opened in idle:
+            opened.close()
+
+    def _put_away(self, key: ViewKey, opened: OpenView) -> OpenView | None:
+        surplus = None
+        if sum(map(len, self._idle.values())) >= VIEWS_MAX:
+            surplus = self._take_out(next(filter(self.holds, self._idle)), 0)
+        self._idle.setdefault(key, []).append(opened)
+        self._idle.move_to_end(key)
+        return surplus
+
+    def _take_out(self, key: ViewKey, which: int) -> OpenView:
+        opened = self._idle[key].pop(which)
+        if not self._idle[key]:
+            del self._idle[key]
+        return opened
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle = [opened for each in self._idle.values() for opened in each]
+            self._idle.clear()
+        # Whoever closes a file last, and may write, puts its log away: so those that may not go first.
+        for opened in idle:
+            opened.close_lower()
+        for opened in idle:
+            opened.close_own()
+
+
+class Lease:
+    """A view for the length of one call. What the driver raises meanwhile leaves as a `StorageError`.
+
+    A signal can keep any step from being taken, `__exit__` too: then all goes with the lease.
+    """
+
+    __slots__ = ("__weakref__", "_key", "_opened", "_pool", "_writing")
+
+    def __init__(self, pool: ViewPool, key: ViewKey, *, writing: bool = False) -> None:
+        self._pool = pool
+        self._key = key
+        self._writing = writing
+
+    def __enter__(self) -> WritableView:
+        self._opened = self._pool.take(self._key, self)
+        return self._opened.view
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        lost = self._writing and error is None and not self._opened.own_file_named()
+        # After any other error, an interrupt above all, nobody knows what a connection is in the middle of.
+        sound = error is None or (isinstance(error, TidegateError) and not isinstance(error, StorageError))
+        self._pool.give_back(self._key, self, self._opened, keep=sound and not lost)
+        if lost:
+            raise StorageError("a file of the store was removed while in use, and the last change with it")
+        if isinstance(error, DriverError):
+            raise storage_error(error) from None
+        if isinstance(error, UnicodeDecodeError):  # bytes in the file that are not text
+            raise damaged() from None

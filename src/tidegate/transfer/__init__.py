@@ -1,0 +1,1 @@
+"""Transfer: export, import, backup and restore."""

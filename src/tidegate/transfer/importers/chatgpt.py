@@ -1,0 +1,54 @@
+"""ChatGPT: the `memory.json` of its data export."""
+
+from __future__ import annotations
+
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source, first_of, key_for
+from tidegate.transfer.importers.source_file import (
+    Clue,
+    Document,
+    Memories,
+    Read,
+    SourceFile,
+    first_entry,
+    read_document,
+)
+
+_LISTS = ("memories", "memory", "results")
+_EXPECTED = "holds no memories of ChatGPT: they are a list, or one in `memories`"
+
+
+def sniff(clue: Clue) -> bool:
+    """Return whether a clue shows ChatGPT's memories: entries that are texts, or have a content."""
+    if not isinstance(clue, Document):
+        return False
+    entry = first_entry(clue.value)
+    return isinstance(entry, str) or (isinstance(entry, dict) and "content" in entry)
+
+
+def reader(file: SourceFile) -> Read:
+    """Return what reads ChatGPT's memories."""
+    return lambda: read_document(file, read_chatgpt, lists=_LISTS, expected=_EXPECTED)
+
+
+def read_chatgpt(document: object) -> Memories:
+    """Yield the memories of a list of objects or of texts, or of an object with such a list."""
+    items = first_of(document, *_LISTS) if isinstance(document, dict) else document
+    for number, item in enumerate(items if isinstance(items, list) else (), 1):
+        yield _memory(f"entry {number}", {"content": item} if isinstance(item, str) else item)
+
+
+def _memory(place: str, item: object) -> RawMemory | Rejected:
+    if not isinstance(item, dict):
+        return Rejected(place, "is not a memory")
+    if item.get("enabled") is False:
+        return Rejected(place, "was switched off at the source", refused=False)
+    content = first_of(item, "content", "memory", "text", "value")
+    identity = item.get("id")
+    return RawMemory(
+        place=place,
+        key=f"chatgpt-{identity}" if isinstance(identity, str | int) else key_for(Source.CHATGPT, str(content)),
+        content=content,
+        tags=item.get("tags"),
+        created_at=first_of(item, "created_at", "create_time", "created_timestamp"),
+        updated_at=first_of(item, "updated_at", "update_time", "updated_timestamp"),
+    )

@@ -1,0 +1,104 @@
+"""The knowledge graph of the Model Context Protocol's memory server: its file, or what `read_graph` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tidegate.files import TextLine
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
+from tidegate.transfer.importers.source_file import (
+    Clue,
+    Document,
+    FirstLine,
+    Memories,
+    Read,
+    SourceFile,
+    object_of,
+    read_document,
+)
+
+_LISTS = ("entities", "relations")
+_EXPECTED = "is no graph of the MCP memory server: it has `entities` and `relations`, or one of them a line"
+_ENTITY_FIELDS = ("name", "entityType", "observations")
+_RELATION_FIELDS = ("from", "to", "relationType")
+
+
+@dataclass(slots=True)
+class _Node:
+    """An entity, with the relations that go out from it: it becomes one memory."""
+
+    place: str
+    kind: str | None = None
+    observations: list[str] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    relations: list[str] = field(default_factory=list)
+
+
+def sniff(clue: Clue) -> bool:
+    """Return whether a clue shows a graph."""
+    match clue:
+        case FirstLine({"type": "entity" | "relation"}):
+            return True
+        case Document({"entities": list()} | {"relations": list()}):
+            return True
+    return False
+
+
+def reader(file: SourceFile) -> Read:
+    """Return what reads a graph."""
+    if file.in_lines():
+        return lambda: read_lines(file.lines())
+    return lambda: read_document(file, read_graph, lists=_LISTS, expected=_EXPECTED)
+
+
+def read_lines(lines: Iterable[TextLine]) -> Memories:
+    """Yield the memories of `memory.jsonl`, which older versions called `memory.json`."""
+    nodes: dict[str, _Node] = {}
+    for line in lines:
+        item = object_of(line)
+        problem = item if isinstance(item, Rejected) else _take(nodes, line.place, item, item.get("type"))
+        if problem:
+            yield problem
+    yield from _memories(nodes)
+
+
+def read_graph(graph: object) -> Memories:
+    """Yield the memories of one object with lists of entities and relations."""
+    nodes: dict[str, _Node] = {}
+    if not isinstance(graph, dict):
+        yield Rejected("file", "holds neither entities nor relations")
+        return
+    for kind, name in (("entity", "entities"), ("relation", "relations")):
+        items = graph.get(name)
+        for number, item in enumerate(items if isinstance(items, list) else (), 1):
+            problem = _take(nodes, f"{kind} {number}", item, kind)
+            if problem:
+                yield problem
+    yield from _memories(nodes)
+
+
+def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Rejected | None:
+    if isinstance(item, dict) and kind == "entity" and _is_entity(item):
+        node = nodes.setdefault(item["name"], _Node(place))
+        node.kind = item["entityType"]
+        node.observations += [text for text in item["observations"] if text not in node.known]
+        node.known.update(item["observations"])
+    elif isinstance(item, dict) and kind == "relation" and all(isinstance(item.get(n), str) for n in _RELATION_FIELDS):
+        start, end, relation = (item[name] for name in _RELATION_FIELDS)
+        nodes.setdefault(start, _Node(place)).relations.append(f"{start} {relation} {end}")
+    else:
+        return Rejected(place, "is neither an entity nor a relation")
+    return None
+
+
+def _is_entity(item: Mapping[str, object]) -> bool:
+    name, kind, observations = (item.get(name) for name in _ENTITY_FIELDS)
+    texts = [name, kind, *observations] if isinstance(observations, list) else [None]
+    return all(isinstance(text, str) for text in texts)
+
+
+def _memories(nodes: Mapping[str, _Node]) -> Iterator[RawMemory]:
+    for name, node in nodes.items():
+        lines = [*node.observations, *node.relations] or [f"{name}: {node.kind}"]
+        yield RawMemory(place=node.place, key=name, content="\n".join(lines), tags=[node.kind] if node.kind else [])

@@ -1,0 +1,76 @@
+"""Memories as other programs keep them: what an importer yields, before anything of it is checked."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Source(StrEnum):
+    """What an import can read, as the owner names it."""
+
+    TIDEGATE = "tidegate"
+    MCP = "mcp"
+    MEM0 = "mem0"
+    CHATGPT = "chatgpt"
+    CLAUDE = "claude"
+    MARKDOWN = "markdown"
+    TRIGGERFISH = "triggerfish"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawMemory:
+    """One memory of a source. The values are as the source has them, of any type.
+
+    place: where it is, for people: a line, an entry, a row, a note. It carries nothing of the content.
+    label: the level that the source claims for it; None where it claims none.
+    """
+
+    place: str
+    key: object
+    content: object
+    tags: object = None
+    label: object = None
+    created_at: object = None
+    updated_at: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Something in a source that gives no memory. refused: the owner should know that something is wrong with it."""
+
+    place: str
+    reason: str
+    refused: bool = True
+
+
+NO_LABEL = ""
+"""A label that is there and says nothing. It names no level, so the memory is refused (P17)."""
+
+_WORD = re.compile(r"\w+")
+_SLUG_CHARS_MAX = 40
+_DIGEST_CHARS = 12
+
+
+def label_of(record: Mapping[str, object], name: str = "classification") -> object:
+    """Return the label of a record; `NO_LABEL` where the field is there and null, None where it is not there."""
+    return (record[name] if record[name] is not None else NO_LABEL) if name in record else None
+
+
+def slug(text: str) -> str:
+    """Return the first words of a text, as part of a key."""
+    return "-".join(_WORD.findall(text.casefold()[:400]))[:_SLUG_CHARS_MAX].strip("-_")
+
+
+def key_for(source: Source, text: str) -> str:
+    """Return a key for a text that came without one: equal for equal texts, and different for any other."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+    return "-".join(part for part in (source, slug(text), digest) if part)
+
+
+def first_of(record: Mapping[str, object], *names: str) -> object:
+    """Return the first of these fields that is not null; None where all are."""
+    return next((record[name] for name in names if record.get(name) is not None), None)

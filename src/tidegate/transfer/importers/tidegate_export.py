@@ -1,0 +1,63 @@
+"""Tidegate's own export, as `transfer/export.py` writes it, or lines like it that somebody wrote by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tidegate.files import TextLine
+from tidegate.transfer.export import FORMAT, VERSION
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, label_of
+from tidegate.transfer.importers.source_file import Clue, FirstLine, Memories, PlainText, Read, SourceFile, object_of
+
+_FIELDS = frozenset({"key", "content", "tags", "classification", "origin", "version", "created_at", "updated_at"})
+
+
+def sniff(clue: Clue) -> bool:
+    """Return whether a clue shows an export."""
+    match clue:
+        case FirstLine({"format": written}) if written == FORMAT:
+            return True
+        case FirstLine({"key": _}):
+            return True
+        case PlainText(first_line=line):
+            return line.startswith("{")  # lines of which the first is damaged
+    return False
+
+
+def reader(file: SourceFile) -> Read:
+    """Return what reads an export."""
+    return lambda: read_export(file.lines())
+
+
+def read_export(lines: Iterable[TextLine]) -> Memories:
+    """Yield the memories of one export, or of several one after the other, or of lines that somebody wrote by hand.
+
+    A line without a label has that of the heading above it; without a heading it has none.
+    """
+    label: object = None
+    for line in lines:
+        record = object_of(line)
+        if isinstance(record, Rejected):
+            yield record
+        elif record.get("format") == FORMAT:
+            label = label_of(record, "level")
+            if record.get("version") != VERSION:
+                yield Rejected(line.place, "the export is of a newer version of Tidegate")
+        else:
+            yield _memory(line.place, record, label)
+
+
+def _memory(place: str, record: Mapping[str, Any], label: object) -> RawMemory | Rejected:
+    unknown = sorted(record.keys() - _FIELDS)
+    if unknown:  # it may say something that would have to be heeded, such as a level under another name
+        return Rejected(place, f"{unknown[0][:64]!a} is not a field of an export")
+    return RawMemory(
+        place=place,
+        key=record.get("key"),
+        content=record.get("content"),
+        tags=record.get("tags"),
+        label=label_of(record) if "classification" in record else label,
+        created_at=record.get("created_at"),
+        updated_at=record.get("updated_at"),
+    )

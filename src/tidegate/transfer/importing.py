@@ -1,0 +1,325 @@
+"""An import: every memory of a source is checked, then all are saved at one level in one transaction, or none.
+
+The source is read twice, so that nothing but the keys is held in memory: once to check all of it, with no lock held,
+and once to write. The sources are in `importers/`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from tidegate.audit.chain import Action, nonce_of
+from tidegate.core.expiry import ExpiringReader
+from tidegate.core.variants import event_of
+from tidegate.errors import InvalidArgument, Refused, TidegateError
+from tidegate.owner.context import OwnerContext
+from tidegate.policy.decisions import PolicyRule
+from tidegate.policy.levels import Level, read_label
+from tidegate.records.json_object import JsonObject
+from tidegate.records.limits import Limits
+from tidegate.records.record import Draft, Origin, Record, RecordKind
+from tidegate.records.times import NotATimeError, read_timestamp
+from tidegate.records.validation import check_content, check_key, check_tags
+from tidegate.search.analysis import analyse
+from tidegate.storage.base import Compartment, CompartmentReader
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
+from tidegate.transfer.importers.registry import OpenedSource
+
+_LABEL_SHIFT = 48  # the level above these bits, the place in the file below: of two lines for a key the greater wins
+
+
+@dataclass(frozen=True, slots=True)
+class Notice(JsonObject):
+    """A message to the owner about one memory of the source. refused: it was not imported, for a fault or its label."""
+
+    place: str
+    reason: str
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The rules that the owner chose.
+
+    exact: leave out memories labelled with another level. overwrite: also replace memories that were saved later here.
+    restore_deleted: also bring back what was deleted here. strict: nothing at all when anything is refused.
+    """
+
+    exact: bool = False
+    overwrite: bool = False
+    restore_deleted: bool = False
+    strict: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported(JsonObject):
+    """What an import did, or would do. Each memory of the source counts once.
+
+    creates, updates: the keys, in the order of the source, of a dry run; an import that is done names none.
+    """
+
+    source: Source
+    level: Level
+    created: int
+    updated: int
+    unchanged: int
+    skipped: int
+    refused: int
+    dry_run: bool
+    creates: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
+
+
+class ImportOutcome(StrEnum):
+    """What becomes of a memory that was not refused. The words of those that are skipped are shown to the owner."""
+
+    CREATE = "created"
+    UPDATE = "updated"
+    UNCHANGED = "unchanged"
+    OUTRANKED = "another line for the same key stands instead of this one"
+    NEWER_HERE = "the memory here was saved later, and stays"
+    DELETED_HERE = "it was deleted here, and stays so"
+
+    @property
+    def is_skip(self) -> bool:
+        return self not in (ImportOutcome.CREATE, ImportOutcome.UPDATE, ImportOutcome.UNCHANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A checked memory that may be imported."""
+
+    place: str
+    key: str
+    content: str
+    tags: tuple[str, ...]
+    label: Level
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What the first reading found. winners: for each key, the rank of the line that is imported.
+
+    elsewhere: how many `exact` leaves out. fingerprint: of all that may be imported.
+    """
+
+    winners: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
+    refused: int = 0
+    skipped: int = 0
+    elsewhere: int = 0
+    fingerprint: bytes = b""
+
+
+class Import:
+    """One import into one compartment."""
+
+    def __init__(
+        self,
+        opened: OpenedSource,
+        level: Level,
+        context: OwnerContext,
+        limits: Limits,
+        rules: Rules,
+        *,
+        session: str,
+        notice: Callable[[Notice], object],
+        progress: Callable[[str, int], object],
+    ) -> None:
+        self._opened = opened
+        self._level = level
+        self._context = context
+        self._act = context.act(session)
+        self._limits = limits
+        self._rules = rules
+        self._notice = notice
+        self._progress = progress
+        self._written_at = _written_at(opened, self._act.at)
+        self._would: dict[ImportOutcome, list[str]] = {ImportOutcome.CREATE: [], ImportOutcome.UPDATE: []}
+
+    def run(self) -> Imported:
+        """Survey, then write; a dry run only says what it would do. Raises: InvalidArgument, Refused, StorageError."""
+        survey = self._survey()
+        if survey.refused and self._rules.strict:
+            raise Refused(
+                f"file: {survey.refused} of its memories were refused; nothing was imported", rule=PolicyRule.P10
+            )
+        if survey.elsewhere:
+            self._notice(Notice("file", _left_out(survey.elsewhere), refused=False))
+        provider, agent, level = self._context.provider, self._context.agent, self._level
+        if self._rules.dry_run or not survey.rows:
+            with provider.view(agent, level) as view:
+                outcomes = self._apply(survey, view.visible[0], None)
+        else:
+            with provider.writable_view(agent, level) as writable:
+                own = writable.own
+                with self._context.transaction(own, self._act, "import"):
+                    outcomes = self._apply(survey, own, own)
+        return Imported(
+            source=self._opened.source,
+            level=self._level,
+            created=outcomes[ImportOutcome.CREATE],
+            updated=outcomes[ImportOutcome.UPDATE],
+            unchanged=outcomes[ImportOutcome.UNCHANGED],
+            skipped=survey.skipped
+            + survey.elsewhere
+            + sum(count for outcome, count in outcomes.items() if outcome.is_skip),
+            refused=survey.refused,
+            dry_run=self._rules.dry_run,
+            creates=tuple(self._would[ImportOutcome.CREATE]),
+            updates=tuple(self._would[ImportOutcome.UPDATE]),
+        )
+
+    def _survey(self) -> _Survey:
+        survey, digest = _Survey(), hashlib.sha256()
+        for found in self._read(self._notice):
+            if found is None:
+                survey.elsewhere += 1
+            elif isinstance(found, Notice):
+                survey.refused += found.refused
+                survey.skipped += not found.refused
+                self._notice(found)
+            else:
+                rank = _rank(found, survey.rows)
+                survey.winners[found.key] = max(survey.winners.get(found.key, 0), rank)
+                survey.rows += 1
+                digest.update(repr(found).encode())
+                self._progress("checked", survey.rows)
+        survey.fingerprint = digest.digest()
+        return survey
+
+    def _apply(self, survey: _Survey, before: CompartmentReader, own: Compartment | None) -> dict[ImportOutcome, int]:
+        """Read the source again and save all that wins; return how many memories had which outcome.
+
+        own: where to save; None for a dry run.
+        """
+        outcomes, digest = dict.fromkeys(ImportOutcome, 0), hashlib.sha256()
+        before = ExpiringReader(before, self._context.expiry, self._act.at)
+        candidates = (found for found in self._read(_ignore) if isinstance(found, _Candidate))
+        for place, memory in enumerate(candidates):
+            digest.update(repr(memory).encode())
+            wins = survey.winners.get(memory.key) == _rank(memory, place)
+            present = before.read(RecordKind.MEMORY, memory.key) if wins else None
+            outcome = self._outcome(memory, present) if wins else ImportOutcome.OUTRANKED
+            outcomes[outcome] += 1
+            if outcome.is_skip:
+                self._notice(Notice(memory.place, str(outcome), refused=False))
+            elif own is not None and outcome is not ImportOutcome.UNCHANGED:
+                self._write(own, memory, present, outcome)
+            elif self._rules.dry_run and outcome in self._would:
+                self._would[outcome].append(memory.key)
+            self._progress("imported", place + 1)
+        if digest.digest() != survey.fingerprint:
+            raise InvalidArgument("file: changed while it was read; nothing was imported", argument="file")
+        return outcomes
+
+    def _outcome(self, memory: _Candidate, present: Record | None) -> ImportOutcome:
+        if present is None:
+            return ImportOutcome.CREATE
+        if not present.live:  # P8: nothing deleted comes back unless the owner says so
+            return ImportOutcome.CREATE if self._rules.restore_deleted else ImportOutcome.DELETED_HERE
+        if (present.content, present.tags) == (memory.content, memory.tags):
+            return ImportOutcome.UNCHANGED
+        later_here = present.updated_at > memory.updated_at
+        return ImportOutcome.NEWER_HERE if later_here and not self._rules.overwrite else ImportOutcome.UPDATE
+
+    def _write(self, own: Compartment, memory: _Candidate, present: Record | None, outcome: ImportOutcome) -> None:
+        """Save a memory at the compartment's own level, marked as imported (P10), and its audit entry (P9)."""
+        live = present if present is not None and present.live else None
+        least = max(present.updated_at, present.deleted_at or present.updated_at) if present else memory.updated_at
+        draft = Draft(
+            kind=RecordKind.MEMORY,
+            key=memory.key,
+            content=memory.content,
+            tags=memory.tags,
+            origin=Origin.IMPORT,
+            version=present.version + 1 if present else 1,
+            nonce=nonce_of(self._act.ids()),
+            created_at=live.created_at if live else memory.created_at,
+            updated_at=max(memory.updated_at, least),  # no time runs backwards
+        )
+        own.put(draft, analyse(draft.key, draft.tags, draft.content))
+        own.append(event_of(own.place, self._act, Action.IMPORT, draft, outcome))
+
+    def _read(self, on_note: Callable[[Notice], object]) -> Iterator[_Candidate | Notice | None]:
+        """Yield each memory that may be imported, a notice for one that may not, None for one that `exact` leaves out.
+
+        on_note: called for what was corrected in a memory.
+        """
+        for found in self._opened.read():
+            if isinstance(found, Rejected):
+                yield Notice(found.place, found.reason, found.refused)
+                continue
+            try:
+                label = _label(found.label, self._level)
+                if self._rules.exact and label is not self._level:
+                    yield None
+                    continue
+                if not label.can_flow_to(self._level):  # P10: nothing comes in below its label
+                    higher = f"is higher than {self._level}, the level of this import"
+                    raise Refused(f"classification: {higher}", rule=PolicyRule.P10)
+                memory = self._checked(found, label, on_note)
+            except TidegateError as error:
+                yield Notice(found.place, error.message, refused=True)
+            else:
+                yield memory
+
+    def _checked(self, found: RawMemory, label: Level, on_note: Callable[[Notice], object]) -> _Candidate:
+        key, content = check_key(found.key, self._limits), check_content(found.content, self._limits)
+        tags = check_tags(found.tags, self._limits)
+        updated_at, created_at = self._times(found, on_note)
+        return _Candidate(found.place, key, content, tags, label, created_at, updated_at)
+
+    def _times(self, found: RawMemory, on_note: Callable[[Notice], object]) -> tuple[datetime, datetime]:
+        """Return when it was last saved and when first: as the source says, else when that was written; never later."""
+        created_at, updated_at = _time("created_at", found.created_at), _time("updated_at", found.updated_at)
+        if any(time is not None and time > self._act.at for time in (created_at, updated_at)):
+            # Not now, or it would win over what is saved here each time that it is imported.
+            on_note(Notice(found.place, "its time is yet to come; that of the file is taken", refused=False))
+        saved_at = updated_at or created_at or self._written_at
+        updated_at = saved_at if saved_at <= self._act.at else self._written_at
+        return updated_at, min(created_at or updated_at, updated_at)
+
+
+def _rank(memory: _Candidate, place: int) -> int:
+    """Return which of several lines for one key wins: the higher label, then the later place in the source."""
+    return memory.label << _LABEL_SHIFT | place
+
+
+def _label(label: object, level: Level) -> Level:
+    """Return the level that a memory claims, or the import's own. Raises: InvalidArgument."""
+    if label is None:
+        return level
+    claimed = read_label(label)
+    if claimed is None:
+        raise InvalidArgument("classification: names no level", argument="classification")
+    return claimed
+
+
+def _time(name: str, value: object) -> datetime | None:
+    try:
+        return None if value is None else read_timestamp(value)
+    except NotATimeError as error:
+        raise InvalidArgument(f"{name}: {error}", argument=name) from None
+
+
+def _written_at(opened: OpenedSource, now: datetime) -> datetime:
+    if opened.modified_at is None:
+        return now
+    return min(datetime.fromtimestamp(opened.modified_at, UTC), now)
+
+
+def _left_out(count: int) -> str:
+    which, left = ("memory belongs", "is") if count == 1 else ("memories belong", "are")
+    return f"{count} {which} to other levels, and {left} left out"
+
+
+def _ignore(notice: Notice) -> None:
+    """Drop what the first reading has reported."""

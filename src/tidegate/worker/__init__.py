@@ -1,0 +1,1 @@
+"""The worker: wakes agents when a run is due, and delivers results."""

@@ -1,0 +1,247 @@
+"""One run: a fresh session that is given its task, watched until it ends, on a thread and a loop of its own.
+
+When the session rises, the run is over for the level at which it began, at that moment and without anything of what
+follows: its worker is free, and the run goes on in the compartment of the higher level (P5, P16).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable
+from dataclasses import replace
+from datetime import datetime
+
+from tidegate.agent.channel import Silent
+from tidegate.agent.loop import Ended, Outcome
+from tidegate.errors import TidegateError
+from tidegate.jobs.job import DeliveryState, Run, RunState, cut, has_risen
+from tidegate.jobs.runs import ClaimedRun
+from tidegate.policy.levels import Level
+from tidegate.session import Session
+from tidegate.worker.task import WakeupTask, is_nothing
+from tidegate.worker.worker_context import WorkerContext
+
+_log = logging.getLogger(__name__)
+_CANCEL_SECONDS = 5
+"""How long to wait for an answer that was cancelled."""
+
+_ENDS = {Ended.COMPLETE: RunState.DONE, Ended.STOPPED: RunState.STOPPED}
+
+
+class Execution:
+    """A claimed run, from its start to its end. free: its worker can go on. over: nothing of it goes on any more."""
+
+    def __init__(
+        self, context: WorkerContext, host: Session, level: Level, claimed: ClaimedRun, task: WakeupTask
+    ) -> None:
+        self._context = context
+        self._host = host
+        self._level = level
+        self._claimed = claimed
+        self._task = task
+        self._limit_seconds = task.time_limit_seconds or context.settings.run.time_limit_minutes * 60
+        self._rose_at: datetime | None = None
+        self.free = threading.Event()
+        self.over = threading.Event()
+        self._stop = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._called = asyncio.Event()
+
+    @property
+    def key(self) -> str:
+        """Return the key of the run's record, at the level where the run is now."""
+        return self._claimed.record.key
+
+    def start(self) -> None:
+        """Begin, on a thread of its own. Without a thread the lease runs out, and the run is stored as interrupted."""
+        try:
+            self._context.spawn(self.run)
+        except Exception as error:  # noqa: BLE001  as below
+            reason = f"a run could not begin ({type(error).__name__})"
+            self._context.failures.add(self._host.agent, self._level, self._claimed.run, reason)
+            self.free.set()
+            self.over.set()
+
+    def stop(self) -> None:
+        """Ask it to end soon: it will be stored as interrupted."""
+        self._stop.set()
+        self._wake()
+
+    def run(self) -> None:
+        """Carry the run out, from start to end. Raises nothing: whatever happens, the worker must go on."""
+        try:
+            asyncio.run(self._main())
+        except Exception as error:  # noqa: BLE001
+            _log.error("a run ended without a word: %s", type(error).__name__)
+            reason = "a run ended without a word"
+            self._context.failures.add(self._host.agent, self._level, self._claimed.run, reason)
+        finally:
+            self.free.set()
+            self.over.set()
+
+    async def _main(self) -> None:
+        self._loop, self._called = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            await self._carry_out()
+        finally:
+            self.free.set()  # before the loop waits for its threads
+
+    async def _carry_out(self) -> None:
+        agent, task = self._host.agent, self._task
+        try:
+            session = self._context.store.session(
+                agent, level=self._level, ceiling=task.ceiling, generation=task.generation
+            )
+        except TidegateError as error:
+            self._close(RunState.FAILED, reason=error.message)
+            return
+        sessions = self._context.store.sessions
+        sessions.on_raise(session.id, self._note_raise)
+        answering = asyncio.create_task(self._answer(session))
+        try:
+            reason = await self._watch(answering, session)
+            if reason is not None:
+                answering.cancel()
+                await asyncio.wait({answering}, timeout=_CANCEL_SECONDS)
+            self._promote(session)
+            self._conclude(answering, reason)
+        finally:
+            sessions.on_raise(session.id, None)
+            session.end()
+
+    async def _answer(self, session: Session) -> Outcome:
+        gateway = self._context.gateway(session)
+        try:
+            agent = self._context.agent(session, gateway)
+            return await agent.answer(self._task.text, Silent(), origin=self._task.origin)
+        finally:
+            if gateway is not None:
+                await gateway.close()
+
+    # Watching
+
+    async def _watch(self, answering: asyncio.Task[Outcome], session: Session) -> RunState | None:
+        """Return why the run must end; None when it has ended by itself; MISSED when the run is no longer ours."""
+        left, heartbeat = float(self._limit_seconds), self._context.lease_seconds / 3
+        while True:
+            pause = min(heartbeat, left)
+            slept = await self._wait_for_first(answering, pause)
+            if answering.done():
+                return None
+            self._promote(session)
+            if not self._claimed.run.open:  # too many had risen before it
+                return RunState.MISSED
+            if self._stop.is_set():
+                return RunState.INTERRUPTED
+            if not slept:
+                continue
+            left -= pause
+            if left <= 0:
+                return RunState.STOPPED
+            if not self._heartbeat():
+                return RunState.MISSED
+
+    async def _wait_for_first(self, answering: asyncio.Task[Outcome], pause: float) -> bool:
+        """Wait for the answer, a call or the end of the pause, and return whether the pause ended."""
+        sleeping = asyncio.ensure_future(_awaited(self._context.sleep(pause)))
+        called = asyncio.ensure_future(self._called.wait())
+        await asyncio.wait({answering, sleeping, called}, return_when=asyncio.FIRST_COMPLETED)
+        self._called.clear()
+        slept = sleeping.done()
+        for each in (sleeping, called):
+            each.cancel()
+        return slept
+
+    def _note_raise(self, _: Level) -> None:
+        """Note that the session has risen, before it reads anything at the new level. Called on any thread."""
+        self._rose_at = self._context.clock()
+        self.free.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._called.set)
+
+    # Storing
+
+    def _heartbeat(self) -> bool:
+        """Store a sign of life, and return whether the run is still ours."""
+        alive = self._host.runs.heartbeat(self._claimed)
+        self._claimed = alive or self._claimed
+        return alive is not None
+
+    def _promote(self, session: Session) -> None:
+        """Follow the session where it rose: the run is stored as risen below, and becomes a run of the level above."""
+        level = session.taint
+        if level is self._level or not self._claimed.run.open:
+            return
+        run, at = self._claimed.run, self._rose_at or self._context.clock()
+        reason = "it read something above this level, and went on there"
+        self._host.runs.close(self._claimed, replace(run, state=RunState.RISEN, ended_at=at, reason=reason))
+        self._host = self._context.host(self._host.agent, level)
+        self._claimed = self._host.runs.promote(run, self._level)
+        self._level = level
+        if not self._claimed.run.open:
+            self._host.runs.note(self._claimed, to_deliver(self._claimed.run, self._context.clock()))
+            self._failed(self._claimed.run)
+
+    def _conclude(self, answering: asyncio.Task[Outcome], reason: RunState | None) -> None:
+        if not self._claimed.run.open:
+            return  # it was stopped when it was promoted
+        match reason:
+            case RunState.MISSED:
+                return  # another process has stored what became of it
+            case RunState.INTERRUPTED:
+                again = may_try_again(self._context, self._claimed)
+                self._close(RunState.INTERRUPTED, reason="the process was stopped", again=again)
+            case RunState.STOPPED:
+                self._close(RunState.STOPPED, reason=f"stopped at its time limit of {self._limit_seconds} seconds")
+            case _:
+                self._close_by_answer(answering)
+
+    def _close_by_answer(self, answering: asyncio.Task[Outcome]) -> None:
+        error = answering.exception()
+        if isinstance(error, TidegateError):
+            self._close(RunState.FAILED, reason=error.message)
+        elif error is not None:  # P12: nothing of it leaves but its name
+            self._close(RunState.FAILED, reason=f"unexpected failure ({type(error).__name__})")
+        else:
+            outcome = answering.result()
+            self._close(_ENDS.get(outcome.ended, RunState.FAILED), text=outcome.answer, reason=outcome.reason)
+
+    def _close(self, state: RunState, *, text: str = "", reason: str = "", again: bool = False) -> None:
+        now = self._context.clock()
+        run = replace(self._claimed.run, state=state, ended_at=now, text=cut(text), reason=reason, event=None)
+        closed = self._host.runs.close(self._claimed, run if again else to_deliver(run, now), again=again)
+        if closed is not None and state is not RunState.DONE:
+            self._failed(run, for_good=not again)
+
+    def _failed(self, run: Run, *, for_good: bool = True) -> None:
+        reason = f"run {run.number} {run.state}: {run.reason}"
+        self._context.failures.add(self._host.agent, self._level, run, reason, for_good=for_good)
+
+
+def to_deliver(run: Run, now: datetime) -> Run:
+    """Return the run with its result due for delivery, if it has both a channel and a result that is worth it."""
+    worth_it = run.state is not RunState.DONE or not is_nothing(run.text)
+    if run.channel is None or not worth_it:
+        return run
+    return replace(run, delivery=DeliveryState.PENDING, next_attempt_at=now)
+
+
+def may_try_again(context: WorkerContext, claimed: ClaimedRun) -> bool:
+    """Return whether an interrupted run gets another attempt: once, and not when its time is long past.
+
+    A run that has risen gets none: it would start again below, because of what was read above.
+    """
+    run = claimed.run
+    if not context.settings.run.rerun_interrupted or run.attempt > 1 or has_risen(run.group):
+        return False
+    return run.queued or context.clock() - run.due_at <= context.misfire_grace
+
+
+async def _awaited(waiting: Awaitable[None]) -> None:
+    await waiting

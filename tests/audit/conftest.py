@@ -1,0 +1,7 @@
+"""Fixtures of the tests of the audit."""
+
+from __future__ import annotations
+
+from tests.core.conftest import opening, scene
+
+__all__ = ["opening", "scene"]

@@ -1,0 +1,106 @@
+"""Notes: the name is the key, plain front matter gives tags and times, nothing is lost."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tidegate.transfer.importers.markdown import read_note
+from tidegate.transfer.importers.raw_memory import NO_LABEL, RawMemory
+
+
+def note(text: str, name: str = "projects/plan.md") -> RawMemory:
+    return read_note(name, name, text, 1_700_000_000.0)
+
+
+def test_a_plain_note_is_its_text_under_its_path() -> None:
+    assert note("# Plan\n\nSail in May.\n") == RawMemory(
+        place="projects/plan.md",
+        key="projects/plan",
+        content="# Plan\n\nSail in May.\n",
+        tags=[],
+        updated_at=1_700_000_000.0,
+    )
+    assert note("x", "A.Markdown").key == "A"
+    assert note("x", "a.txt").key == "a.txt"
+
+
+@pytest.mark.parametrize(
+    ("lines", "tags"),
+    [
+        ("tags: [boat, 'two words', \"q\"]", ["boat", "two words", "q"]),
+        ("tags: boat, #sea", ["boat", "sea"]),
+        ("tags:\n  - boat\n  - 'sea'", ["boat", "sea"]),
+        ("Tag: boat", ["boat"]),
+        ("tags:", []),
+    ],
+)
+def test_front_matter_gives_tags_in_each_of_the_usual_forms(lines: str, tags: list[str]) -> None:
+    found = note(f"---\n{lines}\n---\n\nSail in May.\n")
+    assert found.tags == tags
+    assert found.content == "Sail in May.\n"
+
+
+def test_front_matter_gives_times_and_a_label() -> None:
+    found = note("---\r\ncreated: 2024-01-02\r\nmodified: 2024-01-03\r\nclassification: RESTRICTED\r\n---\r\nx")
+    assert (found.created_at, found.updated_at, found.label) == ("2024-01-02", "2024-01-03", "RESTRICTED")
+    assert found.content == "x"
+
+
+def test_a_label_that_is_there_and_empty_is_one_all_the_same() -> None:
+    assert note("---\nclassification:\n---\nx").label == NO_LABEL
+    assert note("x").label is None
+
+
+def test_front_matter_with_other_fields_stays_in_the_content() -> None:
+    text = "---\ntags: [a]\naliases: [b]\n# remark\n---\nx"
+    found = note(text)
+    assert (found.tags, found.content) == (["a"], text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\nno end",
+        "---\nnot yaml at all {\n---\nx",
+        "---\ntags: a\ntags: b\n---\nx",
+        "---",
+        "x\n---\ntags: a\n---\n",
+    ],
+)
+def test_what_is_not_plainly_front_matter_is_content(text: str) -> None:
+    found = note(text)
+    assert (found.content, found.tags) == (text, [])
+
+
+@pytest.mark.parametrize("line", ["a: x{}y", "a{}: x", "tags:\n- x{}y", "tags:\n{}- x", "a:{}\n-{}", "{}"])
+def test_no_line_of_front_matter_takes_longer_than_it_is_long(line: str) -> None:
+    start = time.process_time()
+    note("---\n" + line.replace("{}", " " * 2**20) + "\n---\nx")
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("front", "tags"),
+    [
+        ("tags:\n- a\n  -  b ", ["a", "b"]),
+        ("tags : [a, 'b']", ["a", "b"]),
+        ("Tags:\ta", ["a"]),
+        ("tags:a", []),
+        ("tags:\n-a", []),
+        ("tags:\n-", []),
+        ("a b: c", []),
+    ],
+)
+def test_what_is_a_field_and_what_is_an_item_of_its_list(front: str, tags: list[str]) -> None:
+    assert note(f"---\n{front}\n---\nx").tags == tags
+
+
+def test_a_note_of_front_matter_alone_keeps_it() -> None:
+    assert note("---\ntags: a\n---\n").content == "---\ntags: a\n---\n"
+
+
+def test_i09_a_mark_of_byte_order_is_dropped_at_the_beginning_alone() -> None:
+    assert note("\ufeffa\ufeffb").content == "a\ufeffb"
+    assert note("\ufeff---\ntags: a\n---\nx").content == "x"
