@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
@@ -297,6 +298,18 @@ def test_files_that_come_and_go_while_servers_run_are_no_findings(made: Path, mo
         return [*listed(path, pattern), *(gone if pattern == "agents/*/*" else [])]
 
     monkeypatch.setattr(Path, "glob", glob)
+    assert examined(made) == []
+
+
+def test_a_copy_from_before_an_upgrade_is_known_and_a_purge_removes_it(made: Path) -> None:
+    folder = made / "agents" / "assistant"
+    (folder / "public.db.schema-2").write_bytes((folder / "public.db").read_bytes())
+    (folder / "public.db.schema-2").chmod(0o600)
+    finding = only(made)
+    assert "copy from before an upgrade" in finding.problem
+    assert "tidegate purge" in finding.advice
+    with tidegate.open(made) as store:
+        store.owner("assistant").purge(timedelta())
     assert examined(made) == []
 
 

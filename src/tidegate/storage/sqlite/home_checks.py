@@ -30,6 +30,7 @@ LEFT_SECONDS = 600
 """A file that was being made and has not changed for so long was left by its maker."""
 
 _DATABASE = re.compile(r"(control|public|internal|confidential|restricted)\.db(-wal|-shm)?")
+_COPY = re.compile(r"[a-z]+\.db\.schema-[0-9]+")
 _HALF_MADE = re.compile(r"\..+\.[0-9a-f]{16}\.new(-wal|-shm)?")
 _OWNERS_FILES = {"SPINE.md", "TRIGGER.md"}
 
@@ -122,6 +123,9 @@ def _stray(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
         if _is_old(path):
             repaired = repair and _done(path.unlink)
             yield warning(where, "it was left when a file was being made", _REMOVE, repaired=repaired)
+    elif _COPY.fullmatch(name):
+        problem = "it is a copy from before an upgrade, and holds what was saved until then"
+        yield warning(where, problem, "once all is well, `tidegate purge` removes it")
     elif path.parent != home and not (_DATABASE.fullmatch(name) or name in (*_OWNERS_FILES, MAKING)):
         yield warning(
             where, "it is not Tidegate's, and may hold what Tidegate was told", "look at it, and move it away"
