@@ -21,7 +21,7 @@ from tidegate.agent import transcript as history
 from tidegate.agent.channel import Channel, GatedChannel, Silent, ToolCalled
 from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, Turn, UserMessage
 from tidegate.agent.model_request import Bounds, Interrupted, ModelRequest, PartialReply, Sleep
-from tidegate.agent.prompt import Model, ModelError, Prompt, PromptMessage
+from tidegate.agent.prompt import Model, ModelError, Prompt
 from tidegate.agent.spine import ensure_spine
 from tidegate.agent.toolbox import Toolbox, ToolOutcome
 from tidegate.agent.transcript import History, StoredMessage
@@ -153,7 +153,9 @@ class _Answering:
         await self._store(message, origin)
         prompt = await self._prompt()
         for _ in range(self._bounds.requests_max):
-            reply = self._with_fresh_ids(await self._ask(replace(prompt, messages=self._messages())))
+            messages = history.messages(self._stored, self._agent.ids)
+            fitting = history.fitting(messages, 2 * self._agent.settings.history_chars_max, self._agent.ids)
+            reply = self._with_fresh_ids(await self._ask(replace(prompt, messages=fitting)))
             await self._store(reply, self._origin())
             if not reply.calls and reply.cut:
                 raise _AnswerEndedError(Ended.STOPPED, reply.cut)
@@ -187,10 +189,6 @@ class _Answering:
         now = f"It is {agent.clock():%A, %Y-%m-%d %H:%M %Z}."
         note = f"{self._left_out} earlier messages are left out here." if self._left_out else ""
         return Prompt(instructions, "\n\n".join(filter(None, (memories.text, note, now))), (), tools)
-
-    def _messages(self) -> tuple[PromptMessage, ...]:
-        messages = history.messages(self._stored, self._agent.ids)
-        return history.fitting(messages, 2 * self._agent.settings.history_chars_max, self._agent.ids)
 
     async def _ask(self, prompt: Prompt) -> AssistantMessage:
         partial = PartialReply()

@@ -43,13 +43,12 @@ def open_model(name: str, base_url: str | None = None, key: str | None = None) -
         raise _bad(f"the library of this provider is not installed{what}") from None
     except UserError as error:
         missing = re.search(r"[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)", str(error))
-        raise _bad(f"the model cannot be opened: {f'set {missing[0]}' if missing else _unknown(name)}") from None
-
-
-def _unknown(name: str) -> str:
-    provider = re.match(r"([\w./-]{1,40}):.", name)
-    known = f"no provider is called {provider[1]}; " if provider else ""
-    return f"{known}write provider:model, as in openai:gpt-5-mini, or set chat.base_url"
+        if missing:
+            raise _bad(f"the model cannot be opened: set {missing[0]}") from None
+        provider = re.match(r"([\w./-]{1,40}):.", name)
+        unknown = f"no provider is called {provider[1]}; " if provider else ""
+        advice = "write provider:model, as in openai:gpt-5-mini, or set chat.base_url"
+        raise _bad(f"the model cannot be opened: {unknown}{advice}") from None
 
 
 def _compatible(name: str, base_url: str, key: str | None) -> Provided:

@@ -106,12 +106,10 @@ class ModelRequest:
                 if error.kind not in TRANSIENT or attempt >= self._bounds.attempts_max:
                     raise
                 channel.show(Retrying(error.kind.value))
-                await self._sleep(self._pause_seconds(error, attempt))
+                asked = error.retry_after_seconds
+                pause_seconds = asked if asked is not None and asked > 0 else 2.0 ** (attempt - 1)
+                await self._sleep(min(pause_seconds, self._bounds.wait_seconds_max))
             attempt += 1
-
-    def _pause_seconds(self, error: ModelError, attempt: int) -> float:
-        asked = error.retry_after_seconds
-        return min(asked if asked is not None and asked > 0 else 2.0 ** (attempt - 1), self._bounds.wait_seconds_max)
 
     async def _ask_once(self, prompt: Prompt, channel: GatedChannel, partial: PartialReply) -> AssistantMessage:
         try:
