@@ -192,7 +192,9 @@ class _Walk:
         event = entry.event
         if event.commitment:
             expected = _EXPECTED.get(event.action, _Expected.LIVE)
-            self.told[_short(event.commitment)] = _Told(entry.sequence, _number(event.detail), expected)
+            version = _VERSION.match(event.detail)
+            number = int(version[1]) if version else 0  # 0: it names none
+            self.told[_short(event.commitment)] = _Told(entry.sequence, number, expected)
 
 
 class _Expected(IntEnum):
@@ -263,12 +265,6 @@ class _Places:
         for name, number in self.replaced.items():
             if self.newest.get(name, 0) <= number:
                 yield ChainProblem(f"version {number} is hidden, and no later one replaced it", key=name[1])
-
-
-def _number(detail: str) -> int:
-    """Return the number of the version that an entry is about; 0 when it names none."""
-    found = _VERSION.match(detail)
-    return int(found[1]) if found else 0
 
 
 def _short(commitment: str) -> bytes:

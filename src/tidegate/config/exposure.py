@@ -44,18 +44,14 @@ def _mentions(text: str, base: str, home: Path, named: set[tuple[int, int]]) -> 
 
 
 def _paths(text: str, base: str) -> Iterator[str]:
-    """Yield every path that a program may find in a text: the whole, and its pieces between quotes and commas."""
-    for piece in {each for part in _parts(text) for each in (part, *_values(part))}:
+    """Yield every path a program may find in a text: the whole, and its pieces, cut at quotes, commas and colons."""
+    pieces = {text, *_ENDS.split(text)}
+    parts = pieces.union(*(piece.split(os.pathsep) for piece in pieces))
+    for piece in {each for part in parts for each in (part, *_values(part))}:
         path = unquote(urlsplit(piece).path) if piece.lower().startswith("file:") else piece
         path = os.path.expanduser(os.path.expandvars(path))
         if path:
             yield os.path.join(base, path)
-
-
-def _parts(text: str) -> set[str]:
-    """Return the text, and its pieces, each also cut at its colons."""
-    pieces = {text, *_ENDS.split(text)}
-    return pieces.union(*(piece.split(os.pathsep) for piece in pieces))
 
 
 def _values(piece: str) -> Iterator[str]:

@@ -118,7 +118,9 @@ def _parse(text: str) -> dict[str, Any]:
     except ValueError as error:
         at = re.search(r"\(at line (\d+)", str(error))
         line = int(at[1]) if at else text.count("\n") + 1
-        reason = f"{_key_on(text, line)}is not valid TOML{_reason(error)}: look for commas, quotes, brackets"
+        begun = re.match(r"\s*([A-Za-z0-9_.-]+)\s*=", text.split("\n")[line - 1])
+        key = f"{begun[1]}: " if begun else ""
+        reason = f"{key}is not valid TOML{_reason(error)}: look for commas, quotes, brackets"
         raise _bad_line(line, reason) from None
 
 
@@ -127,12 +129,6 @@ def _reason(error: ValueError) -> str:
     words = re.sub(r" \(at .*", "", str(error), flags=re.DOTALL)
     words = re.sub(r"(['\"]).{3,}?\1|\(.*?\)", "…", words, flags=re.DOTALL)  # a sign of the syntax may stay
     return f" ({words[:1].lower()}{words[1:]})"
-
-
-def _key_on(text: str, line: int) -> str:
-    """Return the key that a line begins with, as the start of a message."""
-    key = re.match(r"\s*([A-Za-z0-9_.-]+)\s*=", text.split("\n")[line - 1])
-    return f"{key[1]}: " if key else ""
 
 
 def _bad_line(line: int, reason: str) -> InvalidArgument:

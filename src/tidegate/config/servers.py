@@ -115,7 +115,10 @@ def _read_server(name: str, table: object, *, home: Path) -> Server:
     server = Server(name=name, classification=classification, tools=tools, **own)
     if not launders_accepted:
         _check_laundering(server, place)
-    _check_reach(server, home, place)
+    # One that can open the home's files is outside every gate.
+    key = exposes_home(server.command, server.cwd, server.env, home) if server.command else None
+    if key is not None:
+        raise bad_setting(f"{place}.{key}", "reaches the home, where every memory lies: give it a folder of its own")
     return server
 
 
@@ -148,10 +151,3 @@ def _laundering(classified: Mapping[str, Classification]) -> str:
     low = min(classified, key=lambda name: classified[name].source)
     sink, source = f"the sink of {high}, {classified[high].sink}", f"the source of {low}, {classified[low].source}"
     return f"{sink}, is above {source}, so that what was written high could be read back low"
-
-
-def _check_reach(server: Server, home: Path, place: str) -> None:
-    """Check that the server is not given the home: one that can open its files is outside every gate."""
-    key = exposes_home(server.command, server.cwd, server.env, home) if server.command else None
-    if key is not None:
-        raise bad_setting(f"{place}.{key}", "reaches the home, where every memory lies: give it a folder of its own")

@@ -91,7 +91,9 @@ class Process:
             # A child in another group may hold it open.
             await asyncio.wait({self._reading_errors}, timeout=STOP_SECONDS)
             self._reading_errors.cancel()
-            _close(self._process)
+            # It has no public name; left open, it would hold the pipes of a child that outlives the server.
+            transport: asyncio.SubprocessTransport = self._process._transport  # type: ignore[attr-defined]
+            transport.close()
             _remove(self._folder)
 
     async def _ends(self) -> None:
@@ -109,12 +111,6 @@ class Process:
 async def _read_errors(errors: asyncio.StreamReader | None, diagnostics: ServerDiagnostics | None) -> None:
     while errors is not None and diagnostics is not None and (piece := await errors.read(4096)):
         diagnostics.add_output(piece)
-
-
-def _close(process: asyncio.subprocess.Process) -> None:
-    # The transport has no public name; left open, it would hold the pipes of a child that outlives the server.
-    transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]
-    transport.close()
 
 
 def _remove(folder: str | None) -> None:
