@@ -13,7 +13,6 @@ from tidegate.policy.levels import Level
 
 if TYPE_CHECKING:
     from tidegate.cli.chat_session import ChatPlace
-    from tidegate.records.limits import Limits
 
 
 _LEVEL = "Where it starts or, without --session, stands. [default: chat.level in config.toml]"
@@ -41,23 +40,19 @@ def chat(message: str | None, new: bool) -> int:
     from tidegate.cli.chat_session import Chat
     from tidegate.config.home import find_home
     from tidegate.config.reader import read_settings
+    from tidegate.records.validation import check_content
 
     home = find_home(options().home)
     settings = read_settings(home)
-    model = open_configured(settings.chat)  # before anything is made
+    model = open_configured(settings.chat)  # before anything is made, as all that can fail
     place = _place(new, settings.chat.level)
-    text = None if message is None else _checked(message, settings.limits)
+    text = standard_input("message") if message == "-" else message
+    if text is not None:
+        text = check_content(text, settings.limits, "message")
     if text is None and (options().json or not (sys.stdin.isatty() and sys.stdout.isatty())):
         raise InvalidArgument("message: without a terminal, and for --json, it needs --message", argument="message")
     with open_store() as store, Chat(store, home, settings, model, place) as conversation:
         return conversation.say_once(text, as_json=options().json) if text is not None else conversation.run()
-
-
-def _checked(message: str, limits: Limits) -> str:
-    """Return the message to send. Raises: InvalidArgument, LimitExceeded, before anything is made."""
-    from tidegate.records.validation import check_content
-
-    return check_content(standard_input("message") if message == "-" else message, limits, "message")
 
 
 def _place(new: bool, level: Level) -> ChatPlace:

@@ -61,7 +61,8 @@ def open_session(store: Store, place: ChatPlace, settings: ChatSettings) -> Sess
     Raises: InvalidArgument where no answer could be had or shown, Refused (ended), StorageError.
     """
     rows = {row.name or "": row.ended for row in store.sessions.list(place.agent)}
-    name = place.name or _usual(rows, new=place.new)
+    living = [each for each in _numbered(NAME, rows) if not rows[each]]  # oldest first
+    name = place.name or (living[-1] if living and not place.new else next_name(NAME, rows))
     if place.wanted is not None or name not in rows:  # one that is resumed may be lower, and of use
         _check_start(place, settings)
     if place.name is None and place.wanted is not None:
@@ -85,13 +86,6 @@ def _check_start(place: ChatPlace, settings: ChatSettings) -> None:
             reason = f"{place.start} is above chat.{key}, {clearance}: no answer could be {purpose}"
             advice = "give a lower --level, or set chat.level lower" if place.wanted is None else "give a lower one"
             raise InvalidArgument(f"{argument}: {reason}; {advice}, or chat.{key} higher", argument=argument)
-
-
-def _usual(rows: dict[str, bool], *, new: bool) -> str:
-    """Return the name of the newest chat that lives, or of the next one."""
-    used = list(_numbered(NAME, rows))
-    living = [name for name in used if not rows[name]]
-    return living[-1] if living and not new else next_name(NAME, rows)
 
 
 def _numbered(name: str, rows: dict[str, bool]) -> Iterator[str]:

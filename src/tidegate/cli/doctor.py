@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -46,7 +45,9 @@ def doctor(repair: bool, file: str | None) -> int:
         findings.extend(examination)
     finally:  # not between the lines that say how far it is; and cut short, what was found by then
         for finding in findings:
-            show(_finding(finding), _lines(finding))
+            advice = [] if finding.repaired else [f"          {finding.advice}"]
+            problem = f"{_state(finding):<8}  {output.escape(finding.where)}: {finding.problem}"
+            show(_finding(finding), [problem, *advice])
     states = Counter(map(_state, findings))
     info(_summary(states))
     return 1 if states[Severity.ERROR] else 0
@@ -71,9 +72,3 @@ def _summary(states: Counter[str]) -> str:
     if states[_REPAIRED]:
         told.append(f"{states[_REPAIRED]} {_REPAIRED}")
     return ", ".join(told) or "nothing is wrong"
-
-
-def _lines(finding: Finding) -> Iterator[str]:
-    yield f"{_state(finding):<8}  {output.escape(finding.where)}: {finding.problem}"
-    if not finding.repaired:
-        yield f"          {finding.advice}"

@@ -134,14 +134,10 @@ def _fail(error: TidegateError, words: Sequence[str]) -> int:
     if "--json" in before_dashes:
         output.emit(output.to_json({"error": error.to_dict()}))
     else:
-        output.warn(f"tidegate: {error.message}{_elsewhere(error)}")
+        level = error.details.get("visible_at")  # of a variant that the session sees, and the command did not act on
+        elsewhere = "" if level is None else f"{output.elsewhere(error)}, and --level {level} acts there"
+        output.warn(f"tidegate: {error.message}{elsewhere}")
     return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
-
-
-def _elsewhere(error: TidegateError) -> str:
-    """Return where there is a variant that the command did not act on: one that its session sees."""
-    level = error.details.get("visible_at")
-    return "" if level is None else f"{output.elsewhere(error)}, and --level {level} acts there"
 
 
 def _discard_output() -> None:

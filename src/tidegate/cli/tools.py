@@ -123,7 +123,8 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
         "trusted": trusting or not news,
         "tools": [_change(each, tool, pinned.get(tool), found.get(tool)) for tool, each in states.items()],
     }
-    show({"dry_run": True, **result} if dry_run else result, [_outcome(name, news, trusting)])
+    outcome = "trusted" if trusting else "nothing was changed" if news else "every tool is as you trusted it"
+    show({"dry_run": True, **result} if dry_run else result, [f"{name}: {outcome}"])
     return 0 if result["trusted"] or dry_run else 1
 
 
@@ -264,9 +265,3 @@ def _lines(definition: Definition | None) -> list[str]:
     if definition is None:
         return []
     return json.dumps(definition.to_dict(), indent=1, ensure_ascii=False, sort_keys=True).split("\n")
-
-
-def _outcome(name: str, news: bool, trusting: bool) -> str:
-    if not news:
-        return f"{name}: every tool is as you trusted it"
-    return f"{name}: trusted" if trusting else f"{name}: nothing was changed"

@@ -99,7 +99,10 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
             notice=hear,
             progress=_progress,
         )
-    show({**_imported(done), "notices": notices}, _import_lines(done))
+    result: dict[str, Any] = {**jsonable(done), "notices": notices}
+    if not done.dry_run:
+        del result["creates"], result["updates"]
+    show(result, _import_lines(done))
     return 1 if done.refused else 0
 
 
@@ -162,11 +165,6 @@ def _at_no_level() -> Iterator[Transfer]:
 def _progress(what: str, done: int) -> None:
     if done % _PROGRESS_STEP == 0:
         info(f"{what} {done}")
-
-
-def _imported(done: Imported) -> dict[str, Any]:
-    found: dict[str, Any] = jsonable(done)
-    return {name: value for name, value in found.items() if done.dry_run or name not in ("creates", "updates")}
 
 
 def _import_lines(done: Imported) -> Iterable[str]:
