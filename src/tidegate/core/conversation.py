@@ -48,13 +48,10 @@ class Conversation:
         origin: where they came from; by default the session's. A session that is marked as from outside stores none
         as more trusted (P18). Raises: Refused, StorageError.
         """
-        verb = partial(_append, session=self._handle.id, contents=contents, origin=self._marked(origin))
-        self._gate.write(self._handle, "conversation", verb)
-
-    def _marked(self, origin: Origin | None) -> Origin:
         if origin is None or self._origin.from_outside:
-            return least_trusted((origin or self._origin, self._origin))
-        return origin
+            origin = least_trusted((origin or self._origin, self._origin))
+        verb = partial(_append, session=self._handle.id, contents=contents, origin=origin)
+        self._gate.write(self._handle, "conversation", verb)
 
 
 def _read(view: View, session: str) -> Answer[list[Message]]:

@@ -32,7 +32,13 @@ class Clearing:
         Raises: StorageError.
         """
         places = [(row, level) for row in rows if self._provider.has(row.agent) for level in Level]
-        return {(row.agent, level) for row, level in places if level.can_flow_to(row.taint) and self._any(row, level)}
+        cleared = set[MessagePlace]()
+        for row, level in places:
+            if level.can_flow_to(row.taint):
+                with self._provider.owner_compartment(row.agent, level) as owner_compartment:
+                    if self.forget(owner_compartment, row.id) > 0:
+                        cleared.add((row.agent, level))
+        return cleared
 
     def scrub(self, places: Iterable[MessagePlace]) -> bool:
         """Let nothing of what was removed remain in any file; False where a reader is in the way.
@@ -41,10 +47,6 @@ class Clearing:
         """
         done = [self._provider.compact(agent, level) for agent, level in sorted(places)]
         return all(done)
-
-    def _any(self, row: SessionRow, level: Level) -> bool:
-        with self._provider.owner_compartment(row.agent, level) as owner_compartment:
-            return self.forget(owner_compartment, row.id) > 0
 
     def forget(self, owner_compartment: OwnerCompartment, session: str) -> int:
         """Remove the messages of one session at one level; return how many there were."""

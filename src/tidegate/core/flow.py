@@ -7,13 +7,12 @@ from functools import partial
 from tidegate.audit.chain import Action
 from tidegate.core import session_change
 from tidegate.core.audit_log import AuditLog
-from tidegate.core.session_change import SessionChange
 from tidegate.core.sessions import Sessions
 from tidegate.policy.events import PreOutput, Scheduling
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
-from tidegate.storage.control import SessionRow, state_of
+from tidegate.storage.control import state_of
 
 
 class FlowChecks:
@@ -33,9 +32,12 @@ class FlowChecks:
         One transaction, durable on return and before the first byte goes out (P4).
         Raises: Refused (unknown, ended, unclassified, pin, sink, ceiling).
         """
+        called = tool or "tool"
         event = partial(ServerCall, classification=classification, pin=pin)
-        with self._audit_log.refusing(f"call {tool or 'tool'}", tool=tool):
-            return self._sessions.change(session, event, partial(_call, tool=tool or "tool"))[1]
+        with self._audit_log.refusing(f"call {called}", tool=tool):
+            return self._sessions.change(
+                session, event, lambda row, level: session_change.raising(row, level, called, (Action.CALL, called))
+            )[1]
 
     def check_send(self, session: str, tool: str, classification: Classification | None, granted: Level | None) -> None:
         """Check that more bytes may go to the server: P4, for each one after `dispatch`. granted: as in `ServerSend`.
@@ -68,7 +70,3 @@ class FlowChecks:
         under = ceiling if ceiling is not None else row.ceiling if row else Level.PUBLIC
         self._audit_log.require(row, decide(Scheduling(state_of(row), under, generation)), "schedule")
         return under
-
-
-def _call(row: SessionRow, level: Level, tool: str) -> SessionChange:
-    return session_change.raising(row, level, tool, (Action.CALL, tool))

@@ -163,7 +163,10 @@ def _reranked(
     """Return the best candidates scored again by their texts, the others after them."""
     head, tail = best[: rerank.RERANKED_MAX], best[rerank.RERANKED_MAX :]
     read = [_read(view, each, chars_max=rerank.TEXT_CHARS_MAX) for each in head]
-    texts = [(each.base, _text(record)) for each, record in zip(head, read, strict=True)]
+    texts = [
+        (each.base, "" if record is None else " ".join((record.key, *record.tags, record.content)))
+        for each, record in zip(head, read, strict=True)
+    ]
     gains = rerank.rerank(query, texts, probe, corpus.frequencies, corpus.statistics)
     again = [replace(each, record=record, gain=gain) for each, record, gain in zip(head, read, gains, strict=True)]
     return rank.best_first(again) + tail
@@ -171,10 +174,6 @@ def _reranked(
 
 def _read(view: View, each: _RankedCandidate, *, chars_max: int) -> Record | None:
     return view.visible[each.depth].read(RecordKind.MEMORY, each.key, chars_max=chars_max)
-
-
-def _text(record: Record | None) -> str:
-    return "" if record is None else " ".join((record.key, *record.tags, record.content))
 
 
 def _hits(view: View, ranking: _Ranking, echoed: str, max_results: int) -> Answer[Hits]:

@@ -264,7 +264,11 @@ class Sessions:
 
         Raises: DeniedError, which `AuditLog.refusing` makes a `Refused`; StorageError.
         """
-        judge = partial(self._judge, session, event)
+
+        def judge() -> Judgement:
+            row = self.read(session)
+            return allowed(row, decide(event(state_of(row))))
+
         while True:  # each turn follows a change of the session, of which it has few
             row, level = judged = judge()
             change = plan(row, level)
@@ -339,10 +343,6 @@ class Sessions:
         """Return the session as it is at this moment. Raises: Refused (unknown, ended)."""
         row = self.read(session) if session is not None else None
         return self._audit_log.require(row, decide(SessionUse(state_of(row))), what)[0]
-
-    def _judge(self, session: str, event: Event) -> Judgement:
-        row = self.read(session)
-        return allowed(row, decide(event(state_of(row))))
 
     def _store_of(self, session: str) -> ControlStore:
         return self._ephemeral if self._ephemeral.read(session) else self._named

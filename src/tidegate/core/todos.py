@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from tidegate.core import variants as records
-from tidegate.core.gate import Act, Answer, Gate, SessionHandle
+from tidegate.core.gate import Answer, Gate, SessionHandle
 from tidegate.core.variants import NewRecord
 from tidegate.records.limits import Limits
-from tidegate.records.memory import Saved
 from tidegate.records.record import Origin, Record, RecordKind
 from tidegate.records.todo import KEY, Todo, check_todos, read_todos, write_todos
-from tidegate.storage.base import View, WritableView
+from tidegate.storage.base import View
 
 
 class SessionTodos:
@@ -39,14 +37,12 @@ class SessionTodos:
         """
         checked = check_todos(todos, self._limits)
         item = NewRecord(RecordKind.TODO, KEY, write_todos(checked), (), self._origin)
-        self._gate.write(self._handle, "todo_write", partial(_write, item=item))
+        self._gate.write(
+            self._handle, "todo_write", lambda view, act: Answer(records.save(view, act, item), list[Record]())
+        )
         return checked
 
 
 def _read(view: View) -> Answer[tuple[tuple[Todo, ...], Origin | None]]:
     found = records.variants(view.visible, RecordKind.TODO, KEY)
     return Answer((read_todos(found[0].content), found[0].origin) if found else ((), None), found)
-
-
-def _write(view: WritableView, act: Act, item: NewRecord) -> Answer[Saved]:
-    return Answer(records.save(view, act, item), list[Record]())

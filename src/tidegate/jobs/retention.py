@@ -78,7 +78,10 @@ def find_orphans(provider: StorageProvider, owner_compartment: OwnerCompartment,
         if record.updated_at <= before and name_of(session_of(record.key))
     ]
     levels = {record.key: began_at(session_of(record.key), owner_compartment.level) for record in ended}
-    jobs = {level: _jobs(provider, owner_compartment.agent, level) for level in set(levels.values())}
+    jobs = dict[Level, set[str]]()
+    for level in set(levels.values()):
+        with provider.owner_compartment(owner_compartment.agent, level) as begun_in:
+            jobs[level] = {record.key for record in every(begun_in, RecordKind.JOB, batch=_BATCH, chars_max=0)}
     return [record for record in ended if name_of(session_of(record.key)) not in jobs[levels[record.key]]]
 
 
@@ -90,8 +93,3 @@ def purge_orphans(owner_compartment: OwnerCompartment, now: datetime, orphans: I
 def versions_of(owner_compartment: OwnerCompartment, orphans: Iterable[Record]) -> list[VersionId]:
     """Return all versions of these runs."""
     return [version for record in orphans for version in _purgeable(owner_compartment, record.key, whole=True)]
-
-
-def _jobs(provider: StorageProvider, agent: str, level: Level) -> set[str]:
-    with provider.owner_compartment(agent, level) as owner_compartment:
-        return {record.key for record in every(owner_compartment, RecordKind.JOB, batch=_BATCH, chars_max=0)}
