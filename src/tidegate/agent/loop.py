@@ -30,6 +30,7 @@ from tidegate.core.guidance import read_instructions
 from tidegate.errors import Refused, TidegateError
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
+from tidegate.records.excerpt import left_out
 from tidegate.records.jsonl import json_line
 from tidegate.records.record import Origin, least_trusted
 from tidegate.records.validation import check_content
@@ -187,7 +188,7 @@ class _Answering:
         self._context_origin = memories.origin
         tools = await asyncio.to_thread(agent.toolbox.specs)
         now = f"It is {agent.clock():%A, %Y-%m-%d %H:%M %Z}."
-        note = f"{self._left_out} earlier messages are left out here." if self._left_out else ""
+        note = left_out(self._left_out, "earlier messages") if self._left_out else ""
         return Prompt(instructions, "\n\n".join(filter(None, (memories.text, note, now))), (), tools)
 
     async def _ask(self, prompt: Prompt) -> AssistantMessage:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tidegate.agent.prompt import HiddenDelta, ModelError, ModelErrorKind, Prompt, ReplyDelta
 from tidegate.errors import InvalidArgument
-from tidegate.records.excerpt import cut
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponseStreamEvent
@@ -159,7 +158,7 @@ def _plain_arguments(arguments: str) -> str:
             return arguments
     except (ValueError, RecursionError):
         pass
-    return json.dumps({"malformed": cut(arguments, 2_000)} if arguments.strip() else {})
+    return json.dumps({"malformed": arguments[:2_000]} if arguments.strip() else {})
 
 
 # What comes back

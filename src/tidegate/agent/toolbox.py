@@ -80,7 +80,7 @@ class Toolbox:
         text = cut_as_data(json_line(result), RESULT_CHARS_MAX)
         origin = least_trusted((Origin.AGENT, *_origins(result)))
         if origin.from_outside:  # P18: marked so wherever it is put into a prompt
-            text = data_block("The result, with memories that came from outside", "result", [text], self._ids())
+            text = data_block("The result. It holds text from outside.", "result", [text], self._ids())
         return ToolOutcome(text, failed=False, origin=origin)
 
 

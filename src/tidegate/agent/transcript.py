@@ -17,7 +17,7 @@ from tidegate.session import Session
 CUT_CHARS = 400
 """How much stays of a tool's result that no longer fits."""
 
-_INTERRUPTED = '{"error": {"message": "interrupted: no result; whether the call was carried out is not known"}}'
+_INTERRUPTED = '{"error": {"message": "interrupted: there is no result; the call may have been carried out"}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def fitting(
     for message in prompt_messages:
         if excess > 0 and isinstance(message, ToolResult) and len(message.text) > 4 * CUT_CHARS:
             start = cut_as_data(message.text, CUT_CHARS)
-            text = data_block("The start of a result that is too long to be told again", "cut", [start], ids())
+            text = data_block("The start of an earlier result.", "cut", [start], ids())
             excess -= len(message.text) - len(text)
             message = replace(message, text=text)
         fitted.append(message)
@@ -89,7 +89,7 @@ def _as_prompt_message(turn: Turn, ids: Callable[[], str]) -> PromptMessage:
     if not isinstance(turn, Summary):
         return turn
     line = json_line({"summary": turn.text})
-    return UserMessage(data_block("A summary of what was said before in this conversation", "summary", [line], ids()))
+    return UserMessage(data_block("A summary of this conversation so far.", "summary", [line], ids()))
 
 
 def _paired(prompt_messages: Sequence[PromptMessage]) -> Iterator[PromptMessage]:

@@ -72,7 +72,7 @@ def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Con
     if left_out or not complete:
         counted = left_out if complete else f"{left_out} or more"
         lines.append(json_line({"left_out": counted, "hint": "use memory_list or memory_search to see them"}))
-    text = data_block("Memories of earlier conversations", "memories", lines, ids()) if lines else ""
+    text = data_block("Memories from earlier conversations, as JSON lines.", "memories", lines, ids()) if lines else ""
     origin = least_trusted(record.origin for record in chosen)
     return Answer(Context(text, len(chosen), left_out, origin), chosen)
 

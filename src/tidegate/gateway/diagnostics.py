@@ -8,7 +8,6 @@ import ssl
 from collections.abc import Iterator, Sequence
 
 from tidegate.config.servers import Server
-from tidegate.records.excerpt import cut
 
 _BYTES_MAX = 8 * 1024
 _LINES_MAX = 8
@@ -50,7 +49,7 @@ class ServerDiagnostics:
     def lines(self) -> list[str]:
         """Return the last lines of the output, cut where they are long."""
         lines = self._output.decode("utf-8", "replace").splitlines()
-        return [cut(line, _LINE_CHARS_MAX) for line in lines if line.strip()][-_LINES_MAX:]
+        return [line[:_LINE_CHARS_MAX] for line in lines if line.strip()][-_LINES_MAX:]
 
 
 def why_not_started(server: Server, error: Exception) -> str:

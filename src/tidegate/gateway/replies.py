@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.records.excerpt import cut
+from tidegate.records.excerpt import left_out
 from tidegate.records.prompt_block import text_block
 from tidegate.records.record import Origin
 
@@ -36,10 +36,11 @@ class Result:
 
 def outside(tool: str, reply: Reply, nonce: str, *, chars_max: int = RESULT_CHARS_MAX) -> Result:
     """Return the result of a call that was answered: the reply, between two lines that it cannot forge."""
-    shown = cut(reply.text.replace("\r\n", "\n"), chars_max)
-    left = len(reply.text) - chars_max
-    note = f"\n{left} more characters were left out." if left > 0 else ""
-    text = text_block(f"The {'error' if reply.failed else 'result'} of {tool}.", shown, nonce)
+    whole = reply.text.replace("\r\n", "\n")
+    left = len(whole) - chars_max
+    note = f"\n{left_out(left, 'characters')}" if left > 0 else ""
+    kind = "error" if reply.failed else "result"
+    text = text_block(f"The {kind} of {tool}.", kind, whole[:chars_max], nonce)
     reason = "the server answered with an error" if reply.failed else ""
     return Result(tool, f"{text}{note}", reply.failed, reason=reason)
 

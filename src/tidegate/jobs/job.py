@@ -217,7 +217,7 @@ def back_off(attempts: int) -> timedelta:
 
 def cut(text: str) -> str:
     """Return as much of an answer as is stored."""
-    return excerpt.cut(text, TEXT_CHARS_MAX, "\n[cut: the first {kept} characters of {all}]")
+    return excerpt.cut(text, TEXT_CHARS_MAX)
 
 
 def write_plan(plan: Plan) -> str:

@@ -13,13 +13,13 @@ from pathlib import Path
 from tidegate.audit.anchors import Anchor
 from tidegate.audit.verify import verify
 from tidegate.config.reader import read_settings
-from tidegate.core.guidance import read_instructions
+from tidegate.core.guidance import INSTRUCTIONS_CHARS, read_instructions
 from tidegate.core.maintenance import rebuild_index
 from tidegate.core.variants import WHOLE, every
 from tidegate.errors import StorageError, TidegateError
 from tidegate.owner.doctor_sessions import AuditedSessions
 from tidegate.policy.levels import Level
-from tidegate.records.finding import Finding, Remedy, error
+from tidegate.records.finding import Finding, Remedy, error, warning
 from tidegate.records.record import RecordKind
 from tidegate.search.analysis import analyse
 from tidegate.search.ranking import FREQUENCY_MAX, Statistics
@@ -83,10 +83,16 @@ class Doctor:
 
     def _guidance(self, agent: str) -> Iterator[Finding]:
         try:
-            read_instructions(self.home, agent)
+            chars = len(read_instructions(self.home, agent))
         except StorageError as failure:
-            yield error(
-                f"agents/{agent}/SPINE.md", failure.message, "correct it: until then the agent gets no guidance"
+            yield error(f"agents/{agent}/SPINE.md", failure.message, "correct it: until then the model does not get it")
+            return
+        if chars > INSTRUCTIONS_CHARS:
+            yield warning(
+                f"agents/{agent}/SPINE.md",
+                f"with the guidance on memory it is {chars:,} characters long; some MCP clients read only the first "
+                f"{INSTRUCTIONS_CHARS:,}",
+                f"shorten it by {chars - INSTRUCTIONS_CHARS:,} characters, or put the most important lines first",
             )
 
     def _compartment(

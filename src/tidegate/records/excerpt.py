@@ -18,21 +18,23 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 _ENVELOPE_BYTES = 4096  # the rest of an answer: its own names and a cursor
 
 
-def cut(text: str, chars_max: int, note: str = "") -> str:
-    """Return a text of at most `chars_max` code points as it is, else that much of its start, and the note.
-
-    note: says what was cut; `{kept}`, `{left}` and `{all}` in it become numbers of code points.
-    """
+def cut(text: str, chars_max: int) -> str:
+    """Return the first `chars_max` code points of a text and, on a line of its own, how many are left out."""
     if len(text) <= chars_max:
         return text
-    return text[:chars_max] + note.format(kept=chars_max, left=len(text) - chars_max, all=len(text))
+    return f"{text[:chars_max]}\n{left_out(len(text) - chars_max, 'characters')}"
 
 
 def cut_as_data(text: str, chars_max: int) -> str:
-    """Return a text of at most `chars_max` code points as it is, else its start as JSON that says what was cut."""
+    """Return a text of at most `chars_max` code points as it is, else its start as JSON with how many are left out."""
     if len(text) <= chars_max:
         return text
-    return json_line({"cut": f"the first {chars_max} of {len(text)}", "text": text[:chars_max]})
+    return json_line({"text": text[:chars_max], "note": left_out(len(text) - chars_max, "characters")})
+
+
+def left_out(count: object, things: str) -> str:
+    """Return the note that stands wherever something did not fit."""
+    return f"[{count} more {things} are left out]"
 
 
 def excerpt(content: str) -> tuple[str, bool]:

@@ -38,6 +38,9 @@ READ_AHEAD_MAX = 1024
 READ_AHEAD_BYTES_MAX = 16 * 1024 * 1024
 """Their size together; a longer line is read when it is alone. Its parsed form takes 16 times as much memory."""
 
+LIST_TTL_MS = 60 * 60 * 1000
+"""How long a client may keep the list of tools."""
+
 DRAIN_SECONDS = 3.0
 """How long lines that were read may still be answered, once the input has ended or a signal came."""
 
@@ -49,7 +52,9 @@ logging.getLogger("mcp").propagate = False
 
 def build(session: Session, *, instructions: str) -> Server[Any]:
     """Return the server of one session, for any transport of the SDK."""
-    listing = types.ListToolsResult(tools=[_definition(tool) for tool in TOOLS.values()])
+    # The same for everyone, whatever the session may see: so any cache may keep it (P5).
+    tools = [_definition(tool) for tool in TOOLS.values()]
+    listing = types.ListToolsResult(tools=tools, ttl_ms=LIST_TTL_MS, cache_scope="public")
     turns = anyio.CapacityLimiter(1)  # calls run one at a time, in the order in which they came
     resources = MemoryResources(session, turns)
 
@@ -240,5 +245,5 @@ def _definition(tool: Tool) -> types.Tool:
         description=tool.description,
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
-        annotations=types.ToolAnnotations.model_validate(tool.annotations.to_dict(tool.title)),
+        annotations=types.ToolAnnotations.model_validate(tool.annotations.to_dict()),
     )

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from tidegate.jobs.job import Job
     from tidegate.session import Session
 
-_NAME = schema.text("Name", "What the job is called, such as morning-digest.")
+_NAME = schema.text("Name", "The name of the job, for example morning-digest.")
 _SHOWN = {
-    "name": _NAME,
-    "schedule": schema.text("Schedule", "When it runs."),
-    "timezone": schema.text("Time zone", "The zone of the schedule."),
-    "prompt": schema.text("Prompt", "What it is told to do."),
-    "classification": schema.level("Classification", "Its level, at which its sessions start."),
-    "origin": schema.text("Origin", "Where it came from."),
-    "truncated": schema.flag("Truncated", "The prompt is longer than shown."),
-    "next_run_at": schema.time("Next run", "When it runs next; left out when it does not."),
+    "name": schema.TEXT,
+    "schedule": schema.TEXT,
+    "timezone": schema.TEXT,
+    "prompt": schema.TEXT,
+    "classification": schema.TEXT,
+    "origin": schema.TEXT,
+    "truncated": {**schema.FLAG, "description": "True if the prompt is cut."},
+    "next_run_at": {**schema.TEXT, "description": "When it runs next. Absent if it does not run again."},
 }
 
 
@@ -61,25 +61,24 @@ CREATE = Tool(
     name="cron_create",
     title="Schedule a job",
     description=(
-        "Have something done later or again and again: at its time you are woken in a fresh conversation and told the "
-        "prompt; the answer is handed to the owner. Use it when the user asks for a reminder, or for something "
-        "regular. Write the prompt so that it can be understood without this conversation. A job of the same name is "
-        "replaced."
+        "Schedule work for later, once or regularly. At that time you wake in a new conversation and get the prompt. "
+        "Your answer goes to the owner. Use it for reminders and regular tasks. Write a prompt that makes sense "
+        "without this conversation. A job with the same name is replaced."
     ),
     input_schema=schema.inputs(
         {
             "name": _NAME,
             "schedule": schema.text(
                 "Schedule",
-                "Five cron fields (minute, hour, day, month, weekday), such as `30 7 * * 1-5`; @hourly, @daily, "
-                "@weekly, @monthly, @yearly; or one time, such as 2030-05-01T09:00.",
+                "Five cron fields (minute, hour, day, month, weekday), for example `30 7 * * 1-5`; or @hourly, @daily, "
+                "@weekly, @monthly, @yearly; or one time, for example 2030-05-01T09:00.",
             ),
-            "prompt": schema.text("Prompt", "What to do then, in full."),
-            "timezone": schema.text("Time zone", "Of the user, such as Europe/Berlin. UTC when left out."),
+            "prompt": schema.text("Prompt", "What to do at that time, in full."),
+            "timezone": schema.text("Time zone", "The user's time zone, for example Europe/Berlin. Default: UTC."),
         },
         required=["name", "schedule", "prompt"],
     ),
-    output_schema=schema.outputs({"created": schema.flag("Created", "Whether it is scheduled."), **_SHOWN}),
+    output_schema=schema.outputs({"created": schema.FLAG, **_SHOWN}),
     annotations=Annotations(read_only=False, destructive=True, idempotent=True),
     work=_create,
 )
@@ -87,9 +86,9 @@ CREATE = Tool(
 LIST = Tool(
     name="cron_list",
     title="List the jobs",
-    description="See what is scheduled, and when each job runs next. Use it before you create or delete one.",
+    description="List the scheduled jobs and their next times. Use it before you create or delete a job.",
     input_schema=schema.inputs({}),
-    output_schema=schema.outputs({"jobs": schema.array("Jobs", "By name.", schema.record("Job", "One job.", _SHOWN))}),
+    output_schema=schema.outputs({"jobs": schema.list_of(_SHOWN)}),
     annotations=Annotations(read_only=True, destructive=False, idempotent=True),
     work=_list,
 )
@@ -97,15 +96,9 @@ LIST = Tool(
 DELETE = Tool(
     name="cron_delete",
     title="Delete a job",
-    description="Have a job not run any more. Use it when the user no longer wants it.",
+    description="Delete a scheduled job. Use it when the user no longer wants it.",
     input_schema=schema.inputs({"name": _NAME}, required=["name"]),
-    output_schema=schema.outputs(
-        {
-            "deleted": schema.flag("Deleted", "Whether it is gone."),
-            "name": _NAME,
-            "classification": schema.level("Classification", "The level that it had."),
-        }
-    ),
+    output_schema=schema.outputs({"deleted": schema.FLAG, "name": schema.TEXT, "classification": schema.TEXT}),
     annotations=Annotations(read_only=False, destructive=True, idempotent=False),
     work=_delete,
 )

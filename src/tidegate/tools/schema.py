@@ -1,14 +1,21 @@
 """The few shapes that make up the tools' schemas.
 
-Input schemas keep to what strict hosts accept: objects, arrays, strings and whole numbers, one type each.
+Input schemas use only what strict hosts accept: objects, arrays, strings and whole numbers, one type each. Schemas of
+answers are brief: a client sends every word of them to its model, or ignores them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.policy.levels import Level
 from tidegate.tools.tool import Schema
+
+TEXT: Schema = {"type": "string"}
+TEXTS: Schema = {"type": "array", "items": TEXT}
+FLAG: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer", "minimum": 1}
+NUMBER: Schema = {"type": "number"}
+"""Fields of answers."""
 
 
 def text(title: str, description: str) -> Schema:
@@ -21,29 +28,9 @@ def choice(title: str, description: str, choices: Sequence[str]) -> Schema:
     return {**text(title, description), "enum": list(choices)}
 
 
-def level(title: str, description: str) -> Schema:
-    """Return the schema of a level in an answer. No input has one (P2)."""
-    return choice(title, description, [str(each) for each in Level])
-
-
-def time(title: str, description: str) -> Schema:
-    """Return the schema of a time. Without `format`: strict validators refuse to compile formats unknown to them."""
-    return text(title, f"{description} ISO 8601, UTC.")
-
-
-def flag(title: str, description: str) -> Schema:
-    """Return the schema of true or false."""
-    return {"type": "boolean", "title": title, "description": description}
-
-
-def count(title: str, description: str) -> Schema:
-    """Return the schema of a whole number, from 1."""
-    return {"type": "integer", "title": title, "description": description, "minimum": 1}
-
-
 def limit(title: str, description: str, *, most: int, default: int) -> Schema:
     """Return the schema of a whole number, from 1 to `most`."""
-    return {**count(title, description), "maximum": most, "default": default}
+    return {**COUNT, "title": title, "description": description, "maximum": most, "default": default}
 
 
 def array(title: str, description: str, items: Schema) -> Schema:
@@ -53,12 +40,7 @@ def array(title: str, description: str, items: Schema) -> Schema:
 
 def inputs(properties: dict[str, Schema], *, required: Sequence[str] = ()) -> Schema:
     """Return the schema of a tool's arguments: these and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
+    return {**record(properties), "required": list(required)}
 
 
 def outputs(properties: dict[str, Schema]) -> Schema:
@@ -67,32 +49,14 @@ def outputs(properties: dict[str, Schema]) -> Schema:
     Nothing is required, since widely used clients hold an error's structured content to this schema as well, and
     would show their own complaint in place of it.
     """
-    return {
-        "type": "object",
-        "properties": {**properties, "error": _ERROR},
-        "additionalProperties": False,
-    }
+    return record({**properties, "error": {"type": "object"}})
 
 
-def record(title: str, description: str, properties: dict[str, Schema]) -> Schema:
-    """Return the schema of an object inside an answer."""
-    return {
-        "type": "object",
-        "title": title,
-        "description": description,
-        "properties": properties,
-        "additionalProperties": False,
-    }
+def record(properties: dict[str, Schema]) -> Schema:
+    """Return the schema of an object with these fields and no others."""
+    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-_ERROR: Schema = {
-    "type": "object",
-    "title": "Error",
-    "description": "Why nothing was done. When it is there, nothing else is.",
-    "properties": {
-        "code": choice("Code", "The kind of error.", ["INVALID_ARGUMENT", "LIMIT", "NOT_FOUND", "REFUSED", "STORAGE"]),
-        "message": text("Message", "What is wrong, and what to do."),
-    },
-    "required": ["code", "message"],
-    "additionalProperties": True,
-}
+def list_of(properties: dict[str, Schema]) -> Schema:
+    """Return the schema of a list of objects in an answer."""
+    return {"type": "array", "items": {"type": "object", "properties": properties}}

@@ -14,11 +14,8 @@ if TYPE_CHECKING:
 
     from tidegate.session import Session
 
-_STATE = schema.choice("State", "How far it is; pending when left out.", [str(each) for each in TodoState])
-_CONTENT = schema.text("Content", "What is to be done.")
-_LISTED = schema.array(
-    "To-dos", "The list, in its order.", schema.record("To-do", "One item.", {"content": _CONTENT, "state": _STATE})
-)
+_STATES = [str(each) for each in TodoState]
+_LISTED = schema.list_of({"content": schema.TEXT, "state": {"type": "string", "enum": _STATES}})
 
 
 def _read(session: Session, _arguments: Arguments) -> dict[str, Any]:
@@ -37,9 +34,9 @@ def _result(todos: Iterable[Todo]) -> dict[str, Any]:
 READ = Tool(
     name="todo_read",
     title="Read the to-do list",
-    description="See the to-do list as it stands. Use it before you change the list, and to go on with work.",
+    description="Read the to-do list. Use it before you change the list, and to continue earlier work.",
     input_schema=schema.inputs({}),
-    output_schema=schema.outputs({"todos": _LISTED, "origin": schema.text("Origin", "Where the list came from.")}),
+    output_schema=schema.outputs({"todos": _LISTED, "origin": schema.TEXT}),
     annotations=Annotations(read_only=True, destructive=False, idempotent=True),
     work=_read,
 )
@@ -48,18 +45,21 @@ WRITE = Tool(
     name="todo_write",
     title="Write the to-do list",
     description=(
-        "Replace the to-do list: send all of it, also what has not changed. "
-        "Use it when a task has several steps, and whenever one of them is begun or done."
+        "Replace the to-do list. Send the whole list, unchanged items included. Use it when a task has several steps, "
+        "and each time you start or finish one."
     ),
     input_schema=schema.inputs(
         {
             "todos": schema.array(
                 "To-dos",
                 "The whole list, in order. An empty list clears it.",
-                {
-                    **schema.record("To-do", "One item.", {"content": _CONTENT, "state": _STATE}),
-                    "required": ["content"],
-                },
+                schema.inputs(
+                    {
+                        "content": schema.text("Content", "What to do."),
+                        "state": schema.choice("State", "How far it is. Default: pending.", _STATES),
+                    },
+                    required=["content"],
+                ),
             )
         },
         required=["todos"],

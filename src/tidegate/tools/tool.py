@@ -27,10 +27,9 @@ class Annotations:
     idempotent: bool
     open_world: bool = False  # memory is closed: nothing is sent anywhere
 
-    def to_dict(self, title: str) -> dict[str, object]:
+    def to_dict(self) -> dict[str, bool]:
         """Return all four hints, by the protocol's names."""
         return {
-            "title": title,
             "readOnlyHint": self.read_only,
             "destructiveHint": self.destructive,
             "idempotentHint": self.idempotent,
