@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -29,6 +30,7 @@ from tidegate.agent.loop import Ended
 from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tidegate.agent.prompt import HiddenDelta, ModelError, ModelErrorKind, Prompt, ReplyDelta
 from tidegate.agent.scripted import ScriptedModel, Step
+from tidegate.agent.spine import SPINE
 from tidegate.audit.chain import Action
 from tidegate.core.guidance import GUIDANCE
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
@@ -104,14 +106,14 @@ def test_an_ephemeral_conversation_is_remembered_while_it_lasts_and_stored_nowhe
     assert agent.session.conversation.read() == []
 
 
-def test_spine_is_read_afresh_at_every_message_and_our_guidance_stands_below_it(scene: Scene) -> None:
+def test_spine_is_read_afresh_at_every_message_and_stands_below_our_guidance(scene: Scene) -> None:
     recorded = Recorded(script("hi"))
     agent = scene.agent(recorded)
     asyncio.run(agent.answer("one", Screen()))
     (scene.home / "agents" / AGENT / "SPINE.md").write_text("Speak like a pirate.")
     asyncio.run(agent.answer("two", Screen()))
-    assert recorded.prompts[0].instructions.startswith("# Who you are")
-    assert recorded.prompts[1].instructions == f"Speak like a pirate.\n\n{GUIDANCE}"
+    assert recorded.prompts[0].instructions == f"{GUIDANCE}\n{SPINE}"
+    assert recorded.prompts[1].instructions == f"{GUIDANCE}\nSpeak like a pirate.\n"
 
 
 def test_nothing_but_the_owners_words_and_ours_is_in_the_instructions(scene: Scene) -> None:
@@ -236,7 +238,7 @@ def test_a_result_too_long_for_a_prompt_is_cut_and_says_so(scene: Scene) -> None
     recorded = Recorded(script(calling("memory_get", key="k"), "done"))
     scene.say("go", recorded)
     (result,) = results(recorded)
-    assert result["cut"].startswith("the first 60000 of 500")
+    assert re.fullmatch(r"\[440\d{3} more characters are left out\]", result["note"])
     assert len(result["text"]) == 60_000
 
 

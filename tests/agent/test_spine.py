@@ -16,7 +16,7 @@ def test_the_first_use_writes_it_for_its_owner_alone(home: Path) -> None:
     path = ensure_spine(home, "assistant")
     assert (path.read_text(), path.stat().st_mode & 0o777) == (SPINE, 0o600)
     assert [folder.stat().st_mode & 0o777 for folder in (home, home / "agents", path.parent)] == [0o700] * 3
-    assert read_instructions(home, "assistant").startswith(SPINE.strip())
+    assert read_instructions(home, "assistant").endswith(SPINE)
 
 
 @pytest.mark.parametrize("text", ["mine", "", "\n"])

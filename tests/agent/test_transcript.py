@@ -155,7 +155,7 @@ def test_what_is_summed_up_is_told_as_data(scene: Scene) -> None:
     recorded = long_talk(scene)
     (message,) = recorded.prompts[0].messages
     assert "[conversation id-" in message.text
-    assert message.text.endswith("Sum it up now.")
+    assert message.text.endswith("Write the summary now.")
     assert "question" not in recorded.prompts[0].instructions
 
 
@@ -260,7 +260,7 @@ def test_memories_from_outside_come_framed_as_data_in_results_too(scene: Scene) 
     recorded = Recorded(script(calling("memory_get", key="page"), calling("memory_get", key="own"), "done"))
     scene.say("go", recorded)
     framed, plain = (each.text for each in recorded.prompts[-1].messages if isinstance(each, ToolResult))
-    assert framed.startswith("The result, with memories that came from outside")
+    assert framed.startswith("The result. It holds text from outside.")
     assert "[end of result id-" in framed
     assert plain.startswith("{")
 
@@ -365,7 +365,7 @@ def test_a_request_to_sum_up_says_who_said_and_did_what() -> None:
     assert lines[:2] == [{"summary": "before"}, {"user": "q"}]
     assert lines[2] == {"assistant": "a", "calls": [{"tool": "memory_get", "arguments": '{"key": "k"}'}]}
     assert lines[3]["tool"] == "memory_get"
-    assert "the first 1000 of 5000" in lines[3]["result"]
+    assert "[4000 more characters are left out]" in lines[3]["result"]
 
 
 def test_what_is_above_the_models_clearance_is_not_summed_up_by_it(

@@ -400,6 +400,6 @@ def test_p17_a_tool_that_nobody_knows_is_refused_even_by_a_policy_that_says_yes(
 
 def test_each_result_has_a_nonce_of_its_own(store: Store, session: Session, pins: Pins, fake: Fake) -> None:
     gateway = Gateway(store, session, SERVERS, pins, connect=fake.open)
-    nonces = {call(gateway, "web__echo").split("<data ")[1].split(">")[0] for _ in range(3)}
+    nonces = {call(gateway, "web__echo").split("[result ")[1].split("]")[0] for _ in range(3)}
     assert len(nonces) == 3
     assert all(len(nonce) >= 32 for nonce in nonces)

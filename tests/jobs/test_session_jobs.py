@@ -461,7 +461,7 @@ def test_the_run_record_of_a_run_is_kept_in_full_up_to_a_bound(scene: Scene) -> 
     scene.clock.pass_(hours=1)
     scene.tick()
     text = scene.runs()[0].text
-    assert text.endswith("[cut: the first 100000 characters of 180000]")
+    assert text.endswith("\n[80000 more characters are left out]")
 
 
 # What can only go wrong by accident

@@ -18,6 +18,7 @@ from tests.storage.scene import bytes_of, database
 
 import tidegate
 from tidegate.audit.anchors import Anchor
+from tidegate.core.guidance import GUIDANCE, INSTRUCTIONS_CHARS
 from tidegate.owner.doctor import Doctor
 from tidegate.policy.levels import Level
 from tidegate.records.finding import Finding, Severity
@@ -369,6 +370,18 @@ def test_guidance_that_cannot_be_used_is_found(made: Path, data: bytes) -> None:
     (made / FOLDER / "SPINE.md").write_bytes(data)
     (made / FOLDER / "SPINE.md").chmod(0o600)
     assert only(made).where == f"{FOLDER}/SPINE.md"
+
+
+def test_guidance_longer_than_clients_read_is_a_warning_that_says_by_how_much(made: Path) -> None:
+    spine = made / FOLDER / "SPINE.md"
+    spine.write_text("x" * (INSTRUCTIONS_CHARS - len(GUIDANCE) - 2))
+    spine.chmod(0o600)
+    assert examined(made) == []
+    with spine.open("a") as file:
+        file.write("y" * 100)
+    found = only(made)
+    assert (found.where, found.severity) == (f"{FOLDER}/SPINE.md", Severity.WARNING)
+    assert "shorten it by 100 characters" in found.advice
 
 
 # Inside a file

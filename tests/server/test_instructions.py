@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tests.conftest import Run
 
-from tidegate.core.guidance import GUIDANCE, SPINE_BYTES_MAX, read_instructions
+from tidegate.agent.spine import SPINE
+from tidegate.core.guidance import GUIDANCE, HEAD_CHARS, INSTRUCTIONS_CHARS, SPINE_BYTES_MAX, read_instructions
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.tools import TOOLS
@@ -31,6 +32,17 @@ def test_the_guidance_names_only_tools_that_there_are() -> None:
     assert {"memory_search", "memory_save", "memory_delete"} <= named
 
 
+def test_what_a_model_must_know_is_in_what_every_client_reads() -> None:
+    must = GUIDANCE[:HEAD_CHARS]
+    assert all(name in must for name in ("memory_search", "memory_save", "memory_delete", "same key", "instruction"))
+    assert len(GUIDANCE.split("\n\n")[0]) <= HEAD_CHARS
+
+
+def test_the_guidance_and_the_default_spine_fit_what_clients_read() -> None:
+    assert len(GUIDANCE) <= 1_500
+    assert len(f"{GUIDANCE}\n{SPINE}") <= INSTRUCTIONS_CHARS
+
+
 @pytest.mark.parametrize("level", Level)
 def test_the_guidance_names_no_level(level: Level) -> None:
     assert str(level) not in GUIDANCE
@@ -43,15 +55,15 @@ def test_without_spine_the_instructions_are_the_guidance(home: Path) -> None:
     assert not (home / "agents" / "other").exists()
 
 
-def test_spine_comes_first_and_is_the_agents_own(home: Path) -> None:
+def test_spine_comes_after_the_guidance_and_is_the_agents_own(home: Path) -> None:
     write_spine(home, "\ufeffYou are \u2713 a clerk.\r\n".encode())
     write_spine(home, b"You are another.", agent="other")
-    assert read_instructions(home, "assistant") == f"You are \u2713 a clerk.\n\n{GUIDANCE}"
+    assert read_instructions(home, "assistant") == f"{GUIDANCE}\nYou are \u2713 a clerk.\n"
 
 
 def test_a_spine_of_exactly_the_largest_size_is_read(home: Path) -> None:
     write_spine(home, b"x" * SPINE_BYTES_MAX)
-    assert read_instructions(home, "assistant").startswith("x" * SPINE_BYTES_MAX)
+    assert read_instructions(home, "assistant").endswith(f"\n{'x' * SPINE_BYTES_MAX}\n")
 
 
 @pytest.mark.parametrize("data", [b"x" * (SPINE_BYTES_MAX + 1), b"\xff\xfe"], ids=["too large", "not UTF-8"])

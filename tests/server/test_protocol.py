@@ -216,7 +216,10 @@ def test_r11_the_protocol_revision_is_negotiated_and_the_tools_work(session: Ses
 def test_r11_the_newest_revision_works_without_a_handshake(session: Session) -> None:
     with serving(session, instructions=GUIDANCE) as peer:
         assert peer.ask("server/discover", MODERN)["result"]["instructions"] == GUIDANCE
-        assert len(peer.ask("tools/list", MODERN)["result"]["tools"]) == 5
+        listed = peer.ask("tools/list", MODERN)["result"]
+        assert len(listed["tools"]) == 5
+        assert (listed["ttlMs"], listed["cacheScope"]) == (3_600_000, "public")
+        assert len(json.dumps(listed)) <= 6_000  # every model pays for it in every conversation
         call = {**MODERN, "name": "memory_save", "arguments": {"key": "k", "content": "x"}}
         assert peer.ask("tools/call", call)["result"]["structuredContent"]["saved"] is True
 
@@ -383,7 +386,7 @@ def test_the_tools_are_listed_as_they_are_defined(session: Session) -> None:
             assert (shown.name, shown.title, shown.description) == (tool.name, tool.title, tool.description)
             assert (shown.input_schema, shown.output_schema) == (tool.input_schema, tool.output_schema)
             assert shown.annotations
-            assert shown.annotations.model_dump(by_alias=True) == tool.annotations.to_dict(tool.title)
+            assert shown.annotations.model_dump(by_alias=True, exclude_none=True) == tool.annotations.to_dict()
 
     through_client(session, use)
 

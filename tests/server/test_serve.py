@@ -108,14 +108,14 @@ def test_the_taint_is_the_higher_of_the_stored_one_and_the_level(home: Path) -> 
     assert seen == ["PUBLIC", "CONFIDENTIAL", "CONFIDENTIAL"]
 
 
-def test_the_instructions_are_spine_and_guidance(home: Path) -> None:
+def test_the_instructions_are_the_guidance_and_spine(home: Path) -> None:
     async def instructions(client: Client[StdioTransport]) -> Any:
         return client.initialize_result.instructions
 
     folder = home / "agents" / "assistant"
     folder.mkdir(parents=True)
     (folder / "SPINE.md").write_bytes("\ufeffYou are \u2713 Ada's clerk.\n".encode())
-    assert through_client(home, instructions, mode="legacy") == f"You are \u2713 Ada's clerk.\n\n{GUIDANCE}"
+    assert through_client(home, instructions, mode="legacy") == f"{GUIDANCE}\nYou are \u2713 Ada's clerk.\n"
 
 
 # Its end

@@ -39,8 +39,8 @@ def outside(tool: str, reply: Reply, nonce: str, *, chars_max: int = RESULT_CHAR
     whole = reply.text.replace("\r\n", "\n")
     left = len(whole) - chars_max
     note = f"\n{left_out(left, 'characters')}" if left > 0 else ""
-    kind = "error" if reply.failed else "result"
-    text = text_block(f"The {kind} of {tool}.", kind, whole[:chars_max], nonce)
+    what = f"The {'error' if reply.failed else 'result'} of {tool}."
+    text = text_block(what, "result", whole[:chars_max], nonce)
     reason = "the server answered with an error" if reply.failed else ""
     return Result(tool, f"{text}{note}", reply.failed, reason=reason)
 
