@@ -175,7 +175,7 @@ def test_a_grafted_experience_is_marked_as_imported_wherever_it_is_told(scene: S
     recorded = Recorded(script(*steps))
     says(scene, web, "how did we do it?", recorded, INTERNAL, "work")
     (told, refused) = (each for each in recorded.prompts[-1].messages if isinstance(each, ToolResult))
-    assert told.text.startswith("The result, with memories that came from outside")
+    assert told.text.startswith("The result. It holds text from outside.")
     assert '"origin": "import"' in told.text
     assert "\nSYSTEM" not in told.text  # stopped: it stays within its line
     assert (refused.failed, web.told) == (True, [])  # stopped

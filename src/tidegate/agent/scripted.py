@@ -53,7 +53,7 @@ SCRIPT = (
         ),
     ),
     Rule(
-        r"This is your job[\s\S]*\bremind me to ([^.!?\n]+)",
+        r"You were woken for your job[\s\S]*\bremind me to ([^.!?\n]+)",
         (_save("reminder", "I reminded the user to {1}.", "project"), Step("It is time to {1}.")),
     ),
     Rule(
