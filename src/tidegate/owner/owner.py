@@ -129,7 +129,11 @@ class Owner:
                 own[anchor.level].append(anchor)
         if anchors and not own:
             raise InvalidArgument("anchor: holds no anchor of this agent", argument="anchor")
-        return [self._verdict(each, own[each]) for each in self._context.levels(level)]
+        verdicts = []
+        for each in self._context.levels(level):
+            with self._context.owner_compartment(each) as compartment:
+                verdicts.append(verify(compartment, self._context.provider.audit_secret, own[each]))
+        return verdicts
 
     # The whole
 
@@ -140,7 +144,11 @@ class Owner:
         first calls of the next process with a session at that level, or the next reindex, go on with it.
         Raises: NotFound (agent), StorageError.
         """
-        return sum(self._reindex(each, progress) for each in self._context.levels(level))
+        memories = 0
+        for each in self._context.levels(level):
+            with self._context.owner_compartment(each) as compartment:
+                memories += rebuild_index(compartment, self._context.clock(), progress)
+        return memories
 
     def erase(self, *, dry_run: bool = False) -> Erased:
         """End all sessions of the agent and remove all that was saved for it, audit chains included.
@@ -173,11 +181,3 @@ class Owner:
             last = compartment.last_entry()
         digest, sequence = (last.hash, last.sequence) if last else (GENESIS, 0)
         return Anchor(self._context.agent, level, sequence, digest, self._context.clock())
-
-    def _verdict(self, level: Level, anchors: list[Anchor]) -> ChainVerdict:
-        with self._context.owner_compartment(level) as compartment:
-            return verify(compartment, self._context.provider.audit_secret, anchors)
-
-    def _reindex(self, level: Level, progress: Progress) -> int:
-        with self._context.owner_compartment(level) as compartment:
-            return rebuild_index(compartment, self._context.clock(), progress)

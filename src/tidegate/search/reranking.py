@@ -63,18 +63,14 @@ def rerank(
     if not candidates:
         return []
     texts = [skeleton(text[:TEXT_CHARS_MAX]) for _, text in candidates]
-    discounts = _discounts(texts)
+    mean = sum(map(len, texts)) / len(texts)
+    discounts = [1 + _LENGTH * (len(text) / mean - 1) for text in texts]
     common = _common(query, texts, probe, frequencies, statistics)
     ngrams = [_NGRAMS_WEIGHT * gain for gain in _ngrams(query, texts, discounts)]
     scores = [score + found + ngram for (score, _), found, ngram in zip(candidates, common, ngrams, strict=True)]
     mass = sum(word.weight * idf(max(frequencies.get(word.terms[0], 0), 1), statistics) for word in query.words)
     feedback = [_FEEDBACK_WEIGHT * mass * gain for gain in _feedback(query, texts, scores, discounts)]
     return [Gain(*each) for each in zip(common, ngrams, feedback, strict=True)]
-
-
-def _discounts(texts: Sequence[str]) -> list[float]:
-    mean = sum(map(len, texts)) / len(texts)
-    return [1 + _LENGTH * (len(text) / mean - 1) for text in texts]
 
 
 def _common(

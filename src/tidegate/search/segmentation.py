@@ -36,14 +36,11 @@ Piece = tuple[str, PieceKind]
 _WORD, _JOINED, _GRAM, _CHARACTER = PieceKind
 
 
-def _marks() -> str:
-    """Return the combining marks of living scripts: Python's \\w omits them, which would cut Hindi at its vowels."""
-    blocks = ((0x300, 0x1B00), (0x1CD0, 0x1E00), (0x20D0, 0x2100), (0x302A, 0x309B), (0xA66F, 0xAC00))
-    points = (chr(point) for low, high in blocks for point in range(low, high))
-    return "".join(mark for mark in points if unicodedata.category(mark)[0] == "M")
-
-
-_MARKS = _marks()
+# The combining marks of living scripts: Python's \w omits them, which would cut Hindi at its vowels.
+_MARK_BLOCKS = ((0x300, 0x1B00), (0x1CD0, 0x1E00), (0x20D0, 0x2100), (0x302A, 0x309B), (0xA66F, 0xAC00))
+_MARKS = "".join(
+    mark for low, high in _MARK_BLOCKS for mark in map(chr, range(low, high)) if unicodedata.category(mark)[0] == "M"
+)
 # Chinese, Japanese, Korean: pairs. Korean does write spaces, but glues its particles to the words.
 _PAIRED = (
     "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"

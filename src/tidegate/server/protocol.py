@@ -193,7 +193,9 @@ class _Room:
     def take(self, size: int) -> None:
         """Wait until there is room for one more line."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._lines or self._has_room(size))
+            self._changed.wait_for(
+                lambda: not self._lines or (self._lines < READ_AHEAD_MAX and self._bytes + size <= READ_AHEAD_BYTES_MAX)
+            )
             self._lines += 1
             self._bytes += size
 
@@ -203,9 +205,6 @@ class _Room:
             self._lines -= 1
             self._bytes *= self._lines > 0
             self._changed.notify()
-
-    def _has_room(self, size: int) -> bool:
-        return self._lines < READ_AHEAD_MAX and self._bytes + size <= READ_AHEAD_BYTES_MAX
 
 
 class _Counted:

@@ -65,7 +65,8 @@ def read(incoming: MessageLines, *, bytes_max: int = LINE_BYTES_MAX) -> Iterator
     """Yield messages and faults, line by line, until the end of the file. Blocks."""
     while line := incoming.readline(bytes_max + 1):
         if len(line) > bytes_max and not line.endswith(b"\n"):
-            _skip_line(incoming)
+            while (rest := incoming.readline(_SKIP_BYTES)) and not rest.endswith(b"\n"):
+                continue
             yield Fault(PARSE_ERROR, f"Parse error: a line of more than {bytes_max} bytes")
         elif (parsed := parse(line)) is not None:
             yield parsed
@@ -109,8 +110,3 @@ def _is_id(value: object) -> bool:
     if isinstance(value, str):
         return not any("\ud800" <= char <= "\udfff" for char in value)
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _skip_line(incoming: MessageLines) -> None:
-    while (rest := incoming.readline(_SKIP_BYTES)) and not rest.endswith(b"\n"):
-        continue

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tidegate import files
 from tidegate.audit.chain import Entry, Place
@@ -67,9 +67,10 @@ class Backup:
         counts = {"sessions": 0, "entries": 0, "versions": 0}
         with (
             files.writing(path, lambda new: self._read_back(new, counts)) as file,
-            self._packed(file) as write,
+            gzip.GzipFile("", "wb", _PACK_LEVEL, file, mtime=0) as packed,
             self._snapshots() as compartments,
         ):
+            write = _Writer(packed, self._provider.audit_secret)
             write(backup_format.heading(self._agent, self._context.clock()))
             self._write_sessions(write, counts)  # after the snapshots: no chain may know one that is missing
             self._write_levels(write, compartments, counts)
@@ -150,11 +151,6 @@ class Backup:
                 where = f"the audit chain of {level} does not hold"
                 raise InvalidArgument(f"file: {where}: {verdict.problems[0].text}", argument="file")
         return reader.summary
-
-    @contextmanager
-    def _packed(self, file: IO[bytes]) -> Iterator[_Writer]:
-        with gzip.GzipFile("", "wb", _PACK_LEVEL, file, mtime=0) as packed:
-            yield _Writer(packed, self._provider.audit_secret)
 
     def _bounds(self, path: Path) -> RestoreBounds:
         return bounds_of(self._limits, files.size_of(path))

@@ -157,15 +157,13 @@ def _check_run(record: Record, bounds: RestoreBounds) -> None:
     if name_of(run.group):
         check_name(name_of(run.group), bounds.limits, "key")
     _require("tags", run.tags == record.tags)  # by these it is found
-    _check_counts(run)
-    _check_texts(run, bounds.limits)
-    if bounds.incoming:
-        _check_times(run)
-
-
-def _check_counts(run: Run) -> None:
     for name in ("attempt", "missed", "attempts"):
         _require(name, 0 <= getattr(run, name) < _ANY)
+    _check_texts(run, bounds.limits)
+    if bounds.incoming:
+        for name in ("due_at", "started_at", "ended_at", "next_attempt_at"):
+            at = getattr(run, name)
+            _require(name, at is None or at.year in _YEARS)
 
 
 def _check_texts(run: Run, limits: Limits) -> None:
@@ -179,12 +177,6 @@ def _check_texts(run: Run, limits: Limits) -> None:
             text.encode()
         except UnicodeEncodeError:
             raise unfit(name, "must not contain lone surrogates") from None
-
-
-def _check_times(run: Run) -> None:
-    for name in ("due_at", "started_at", "ended_at", "next_attempt_at"):
-        at = getattr(run, name)
-        _require(name, at is None or at.year in _YEARS)
 
 
 def _check_place(record: Record, bounds: RestoreBounds) -> None:

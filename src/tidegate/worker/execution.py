@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import datetime
 
@@ -145,7 +144,7 @@ class Execution:
 
     async def _wait_for_first(self, answering: asyncio.Task[Outcome], pause: float) -> bool:
         """Wait for the answer, a call or the end of the pause, and return whether the pause ended."""
-        sleeping = asyncio.ensure_future(_awaited(self._context.sleep(pause)))
+        sleeping = asyncio.ensure_future(self._context.sleep(pause))
         called = asyncio.ensure_future(self._called.wait())
         await asyncio.wait({answering, sleeping, called}, return_when=asyncio.FIRST_COMPLETED)
         self._called.clear()
@@ -241,7 +240,3 @@ def may_try_again(context: WorkerContext, claimed: ClaimedRun) -> bool:
     if not context.settings.run.rerun_interrupted or run.attempt > 1 or has_risen(run.group):
         return False
     return run.queued or context.clock() - run.due_at <= context.misfire_grace
-
-
-async def _awaited(waiting: Awaitable[None]) -> None:
-    await waiting

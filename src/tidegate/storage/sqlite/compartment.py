@@ -178,7 +178,9 @@ class SqliteCompartment(Compartment):
         with bounded_work(self._db):
             rows = self._db.execute(_BEST_FIRST, (_any_of(terms), self._label))
             for key, updated_at, in_key, in_tags, in_content, tally in rows:
-                yield Candidate(key, _time(updated_at), Match(_counts(terms, tally), (in_key, in_tags, in_content)))
+                by_term = zip(terms, zip(tally[0::3], tally[1::3], tally[2::3], strict=True), strict=True)
+                counts = {term: found for term, found in by_term if any(found)}
+                yield Candidate(key, _time(updated_at), Match(counts, (in_key, in_tags, in_content)))
 
     def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
         expression = " AND ".join(f"({_any_of(group)})" for group in groups)
@@ -321,11 +323,6 @@ def _quoted(term: str) -> str:
 def _words(columns: Columns) -> list[str]:
     # In order: neighbours in the tree are touched together, and the file depends on nothing but the text.
     return words_of(" ".join((*columns.key, *columns.tags, *columns.content)))
-
-
-def _counts(terms: Sequence[str], tally: bytes) -> dict[str, tuple[int, int, int]]:
-    by_term = zip(terms, zip(tally[0::3], tally[1::3], tally[2::3], strict=True), strict=True)
-    return {term: counts for term, counts in by_term if any(counts)}
 
 
 def _entry(row: Row) -> Entry:

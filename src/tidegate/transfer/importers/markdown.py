@@ -97,17 +97,13 @@ def read_note(place: str, name: str, text: str, modified_at: float) -> RawMemory
     fields, body = _front_matter(text)
     return RawMemory(
         place=place,
-        key=_without_suffix(name),
+        key=next((name[: -len(suffix)] for suffix in _SUFFIXES if name.lower().endswith(suffix)), name),
         content=body,
         tags=next((fields[name] for name in _TAGS if name in fields), []),
         label=next((fields[name] or NO_LABEL for name in _LABEL if name in fields), None),
         created_at=_time(fields, _CREATED),
         updated_at=_time(fields, _UPDATED) or modified_at,
     )
-
-
-def _without_suffix(name: str) -> str:
-    return next((name[: -len(suffix)] for suffix in _SUFFIXES if name.lower().endswith(suffix)), name)
 
 
 def _time(fields: Mapping[str, object], names: tuple[str, ...]) -> object:
