@@ -7,12 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.yardstick.backends import BACKENDS, Backend
 
 PROCESS_SECONDS_MAX = 60  # a bound on hanging, not a measurement
 LONG_SECONDS = 20 * 60
@@ -81,6 +82,14 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     for name in [name for name in os.environ if name.startswith(("TIDEGATE_", "XDG_")) and "TEST" not in name]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))
+
+
+@pytest.fixture(params=list(BACKENDS), scope="module")
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """Each provider in turn, kept for all tests of a module: whoever needs it empty erases it, as a world does."""
+    made = BACKENDS[request.param]()
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.yardstick import leaks_storage
 from tests.yardstick import traces as t
-from tests.yardstick.backends import BACKENDS, Backend, InMemoryBackend, SqliteBackend
+from tests.yardstick.backends import Backend, InMemoryBackend, SqliteBackend
 from tests.yardstick.canary import SECRETS, Emitted, answers, files, holds, script, stained, told
 from tests.yardstick.effort import portions
 from tests.yardstick.generate import random_trace
@@ -16,13 +16,6 @@ from tests.yardstick.leaks import know_the_home
 from tests.yardstick.worlds import World
 
 from tidegate.policy.levels import Level
-
-
-@pytest.fixture(params=list(BACKENDS))
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    made = BACKENDS[request.param]()
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -5,11 +5,9 @@ Each is held against the reference model (P1 to P4, P7 to P9), and told from its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from tests.yardstick import traces as t
-from tests.yardstick.backends import BACKENDS
+from tests.yardstick.backends import Backend
 from tests.yardstick.scope import OBSERVERS, Scope, beginnings, changes, reads
 
 from tidegate.policy.levels import Level
@@ -18,11 +16,9 @@ DEPTH = {"inmemory": 3, "sqlite": 2}
 """How many operations a trace has at most; the last may be one that only reads."""
 
 
-@pytest.fixture(params=list(BACKENDS), scope="module")
-def scope(request: pytest.FixtureRequest) -> Iterator[Scope]:
-    backend = BACKENDS[request.param]()
-    yield Scope(backend, DEPTH[request.param])
-    backend.close()
+@pytest.fixture(scope="module")
+def scope(backend: Backend) -> Scope:
+    return Scope(backend, DEPTH[backend.name])
 
 
 @pytest.mark.parametrize("first", beginnings(), ids=t.brief)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from tests.yardstick.agreement import disagreement
-from tests.yardstick.backends import BACKENDS, Backend
+from tests.yardstick.backends import Backend
 from tests.yardstick.effort import portions, story
 from tests.yardstick.generate import random_trace
 
 LENGTH = 14
 SEQUENCES = portions(2_000, 100_000, size=100)
-
-
-@pytest.fixture(params=list(BACKENDS), scope="module")
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    made = BACKENDS[request.param]()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("seeds", SEQUENCES, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")

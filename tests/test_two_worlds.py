@@ -2,50 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from typing import get_args
 
 import pytest
 from tests.yardstick import traces as t
-from tests.yardstick.backends import BACKENDS, Backend, SqliteBackend
-from tests.yardstick.effort import portions, story
+from tests.yardstick.backends import Backend, SqliteBackend
+from tests.yardstick.effort import portions
 from tests.yardstick.generate import observed_trace
-from tests.yardstick.interference import Observer, differences, part_of
-from tests.yardstick.worlds import World
-
-from tidegate.policy.levels import Level
+from tests.yardstick.interference import files_seen, part_of, what_tells
 
 LENGTH = 10
 EVERY_KIND = {*get_args(t.Memory), *get_args(t.Other), *get_args(t.Act), *get_args(t.Owned), t.Restart}
 TRACES = portions(5_000, 200_000, size=250)
 
 
-@pytest.fixture(params=list(BACKENDS), scope="module")
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    made = BACKENDS[request.param]()
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize("seeds", TRACES, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
 def test_nothing_above_or_beside_an_observer_changes_what_it_sees(backend: Backend, seeds: range) -> None:
     for seed in seeds[:: backend.parts]:
         steps, observer = observed_trace(f"two worlds {seed}", LENGTH, parts=backend.parts, owned=True)
-        if differences(backend, steps, observer):
-            told = story(f"two worlds {seed}", steps, partial(told_apart, backend, observer))
-            pytest.fail(f"{observer}: {told}")
-
-
-def told_apart(backend: Backend, observer: Observer, steps: t.Trace) -> str:
-    return "\n".join(differences(backend, steps, observer))
-
-
-def files(backend: SqliteBackend, steps: t.Trace, observer: Observer) -> list[bytes]:
-    world = World(backend, agents=[observer.agent])
-    world.run(steps)
-    world.close()
-    return [backend.file(observer.agent, level) for level in Level if level.can_flow_to(observer.level)]
+        if told := what_tells(backend, f"two worlds {seed}", steps, observer):
+            pytest.fail(told)
 
 
 def test_the_files_an_observer_may_read_are_the_same_to_the_byte() -> None:
@@ -53,7 +29,7 @@ def test_the_files_an_observer_may_read_are_the_same_to_the_byte() -> None:
     for seed in range(100):
         steps, observer = observed_trace(f"files {seed}", LENGTH)
         kept = part_of(steps, observer).kept
-        assert files(backend, steps, observer) == files(backend, kept, observer), f"seed 'files {seed}'"
+        assert files_seen(backend, steps, observer) == files_seen(backend, kept, observer), f"seed 'files {seed}'"
     backend.close()
 
 

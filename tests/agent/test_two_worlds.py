@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-
 import pytest
 from tests.agent.agent_world import AgentWorld, through_the_agent
 from tests.yardstick import traces as t
-from tests.yardstick.backends import BACKENDS, Backend, InMemoryBackend
-from tests.yardstick.effort import portions, story
+from tests.yardstick.backends import Backend, InMemoryBackend
+from tests.yardstick.effort import portions
 from tests.yardstick.generate import observed_trace
-from tests.yardstick.interference import Observer, differences, part_of
+from tests.yardstick.interference import Observer, differences, part_of, what_tells
 
 from tidegate.core import context
 from tidegate.core.gate import Gate
@@ -21,29 +18,17 @@ from tidegate.session import Session
 LENGTH = 10
 
 
-@pytest.fixture(params=list(BACKENDS), scope="module")
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    made = BACKENDS[request.param]()
-    yield made
-    made.close()
-
-
 def trace(seed: str) -> tuple[t.Trace, Observer]:
     steps, observer = observed_trace(seed, LENGTH)
     return through_the_agent(steps), observer
-
-
-def told_apart(backend: Backend, observer: Observer, steps: t.Trace) -> str:
-    return "\n".join(differences(backend, steps, observer, AgentWorld))
 
 
 @pytest.mark.parametrize("seeds", portions(80, 20_000, size=20), ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
 def test_nothing_above_or_beside_an_observer_changes_what_its_models_are_told(backend: Backend, seeds: range) -> None:
     for seed in seeds:
         steps, observer = trace(f"agent {seed}")
-        if differences(backend, steps, observer, AgentWorld):
-            told = story(f"agent {seed}", steps, partial(told_apart, backend, observer))
-            pytest.fail(f"{observer}: {told}")
+        if told := what_tells(backend, f"agent {seed}", steps, observer, AgentWorld):
+            pytest.fail(told)
 
 
 def test_the_traces_reach_models_and_leave_something_to_see() -> None:

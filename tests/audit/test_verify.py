@@ -326,9 +326,7 @@ def test_p9_what_is_not_keyed_is_believed_only_as_far_as_an_anchor_reaches() -> 
 
 
 def test_p9_a_keyed_chain_cannot_be_made_anew_without_the_key(home: Path) -> None:
-    home.mkdir()
-    (home / "key").write_bytes(b"k" * 32)
-    (home / "config.toml").write_text('[audit]\nkey_file = "key"\n')
+    with_key(home, b"k" * 32)
     with tidegate.open(home) as store:
         store.session(AGENT).memory.save("iban", "DE00 genuine")
     ((record,), (entry,)) = contents(home)
@@ -408,9 +406,7 @@ def with_key(home: Path, key: bytes | None) -> None:
 
 
 def test_a_key_file_keys_the_chains_of_a_home(home: Path) -> None:
-    home.mkdir()
-    (home / "key").write_bytes(b"k" * 32)
-    (home / "config.toml").write_text('[audit]\nkey_file = "key"\n')
+    with_key(home, b"k" * 32)
     with tidegate.open(home) as store:
         store.session(AGENT).memory.save("k", "one")
         (found,) = store.owner(AGENT).verify(PUBLIC)

@@ -306,15 +306,30 @@ def test_what_is_not_utf_8_is_not_sent_and_the_chat_goes_on(sits: Any) -> None:
     person.sees("tell me your name.")
 
 
-def test_what_broke_off_is_said_and_the_chat_goes_on(sits: Any, script: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "shown", "then", "answer"),
+    [
+        (
+            "slowly, please",
+            ["Let me see.", "(the model's provider takes no more requests"],
+            "wait",
+            "no rule for that",
+        ),
+        ("trouble", ["(the model's provider did not accept the key"], "trouble", "did not accept the key"),
+    ],
+    ids=["what broke off", "trouble"],
+)
+def test_a_failure_is_explained_and_the_chat_goes_on(
+    sits: Any, script: str, said: str, shown: list[str], then: str, answer: str
+) -> None:
     person = sits(model=script)
     person.sees("INTERNAL> ")
-    person.type("slowly, please")
-    person.sees("Let me see.")
-    person.sees("(the model's provider takes no more requests")
+    person.type(said)
+    for text in shown:
+        person.sees(text)
     person.sees("INTERNAL> ")
-    person.type("wait")
-    person.sees("no rule for that")
+    person.type(then)
+    person.sees(answer)
 
 
 def test_markdown_is_readable_links_are_in_full_and_nothing_reaches_the_terminal_itself(sits: Any, script: str) -> None:
@@ -329,16 +344,6 @@ def test_markdown_is_readable_links_are_in_full_and_nothing_reaches_the_terminal
     assert "\\x1b[31mred" in shown
     assert "\x1b[31mred" not in person.everything
     assert "\x1b]8" not in person.everything
-
-
-def test_trouble_is_explained_and_the_chat_goes_on(sits: Any, script: str) -> None:
-    person = sits(model=script)
-    person.sees("INTERNAL> ")
-    person.type("trouble")
-    person.sees("(the model's provider did not accept the key")
-    person.sees("INTERNAL> ")
-    person.type("trouble")
-    person.sees("did not accept the key")
 
 
 def test_a_chat_that_is_killed_goes_on_where_it_was(sits: Any) -> None:

@@ -191,60 +191,49 @@ HONEST: list[dict[str, Any]] = [
 ]
 
 
-def talk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answers: list[dict[str, Any]]) -> None:
-    """The second act, with these answers."""
-    left = iter(answers)
-    monkeypatch.setattr(demo.Demo, "_chat", lambda *_: next(left))
-    demo.Demo(tmp_path)._talk()
-
-
-def test_the_second_act_ends_when_all_is_as_claimed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    talk(monkeypatch, tmp_path, HONEST)
-
-
-@pytest.mark.parametrize(
-    ("place", "wrong"),
-    [
-        (0, {"tools": []}),
-        (0, {"level": "PUBLIC"}),
-        (1, {"answer": "You have not told me."}),
-        (3, {"answer": "Grace Hopper"}),
-        (4, {"answer": "Grace Hopper"}),
-        (4, {"answer": ""}),
-    ],
-)
-def test_the_second_act_fails_when_an_answer_is_not_what_it_claims(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: int, wrong: dict[str, Any]
-) -> None:
-    answers = [answer | wrong if number == place else answer for number, answer in enumerate(HONEST)]
-    with pytest.raises(demo.UnlikeClaimed):
-        talk(monkeypatch, tmp_path, answers)
-
-
 DONE = '{"state": "waiting", "text": ""}\n{"state": "done", "text": "It is time to call Ada."}\n'
 AWAKE = ["", "", "", DONE, '{"answer": "I reminded the user to call Ada."}', ""]
 
-
-def wake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, printed: list[str]) -> None:
-    """The wake-up, with commands that print this."""
-    left = iter(printed)
-    monkeypatch.setattr(demo.Demo, "_companion", lambda *_: next(left))
-    demo.Demo(tmp_path)._wake()
+SECOND_ACT = ("_talk", "_chat", HONEST)
+WAKE_UP = ("_wake", "_companion", AWAKE)
+Act = tuple[str, str, list[Any]]
+"""What plays it, what it hears its answers from, and answers that are as it claims."""
 
 
-def test_the_wake_up_ends_when_all_is_as_claimed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    wake(monkeypatch, tmp_path, AWAKE)
+def act_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, act: Act, answers: list[Any]) -> None:
+    """One act, with these answers."""
+    plays, hears, _ = act
+    left = iter(answers)
+    monkeypatch.setattr(demo.Demo, hears, lambda *_: next(left))
+    getattr(demo.Demo(tmp_path), plays)()
+
+
+@pytest.mark.parametrize("act", [SECOND_ACT, WAKE_UP], ids=["second act", "wake-up"])
+def test_an_act_ends_when_all_is_as_claimed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, act: Act) -> None:
+    act_out(monkeypatch, tmp_path, act, act[2])
 
 
 @pytest.mark.parametrize(
-    ("place", "wrong"),
-    [(3, ""), (3, DONE.replace("Ada", "Bob")), (4, '{"answer": "I do not know."}'), (5, "INTERNAL  call\n")],
+    ("act", "place", "wrong"),
+    [
+        (SECOND_ACT, 0, HONEST[0] | {"tools": []}),
+        (SECOND_ACT, 0, HONEST[0] | {"level": "PUBLIC"}),
+        (SECOND_ACT, 1, {"answer": "You have not told me."}),
+        (SECOND_ACT, 3, {"answer": "Grace Hopper"}),
+        (SECOND_ACT, 4, {"answer": "Grace Hopper"}),
+        (SECOND_ACT, 4, {"answer": ""}),
+        (WAKE_UP, 3, ""),
+        (WAKE_UP, 3, DONE.replace("Ada", "Bob")),
+        (WAKE_UP, 4, '{"answer": "I do not know."}'),
+        (WAKE_UP, 5, "INTERNAL  call\n"),
+    ],
 )
-def test_the_wake_up_fails_when_something_is_not_as_it_claims(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: int, wrong: str
+def test_an_act_fails_when_an_answer_is_not_what_it_claims(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, act: Act, place: int, wrong: Any
 ) -> None:
+    answers = [wrong if number == place else answer for number, answer in enumerate(act[2])]
     with pytest.raises(demo.UnlikeClaimed):
-        wake(monkeypatch, tmp_path, [wrong if number == place else told for number, told in enumerate(AWAKE)])
+        act_out(monkeypatch, tmp_path, act, answers)
 
 
 def test_it_fails_when_the_chat_fails(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -588,11 +589,18 @@ def test_while_another_process_writes_nothing_is_wrong(made: Path) -> None:
             writer.kill()
 
 
-def test_p4_an_older_copy_of_the_control_store_under_lower_taints_is_found(made: Path) -> None:
+@contextlib.contextmanager
+def forgotten(made: Path) -> Iterator[tidegate.Store]:
+    """A store that the home's sessions change in; then the control store from before is put back."""
     older = (made / "control.db").read_bytes()
     with tidegate.open(made) as store:
-        store.session(AGENT, "main", Level.RESTRICTED).memory.save("k", "other high words")
+        yield store
     (made / "control.db").write_bytes(older)
+
+
+def test_p4_an_older_copy_of_the_control_store_under_lower_taints_is_found(made: Path) -> None:
+    with forgotten(made) as store:
+        store.session(AGENT, "main", Level.RESTRICTED).memory.save("k", "other high words")
     finding = only(made)
     assert (finding.severity, finding.where) == (Severity.ERROR, "control.db")
     assert "'main' stands at PUBLIC" in finding.problem
@@ -606,13 +614,11 @@ def test_p4_an_older_copy_of_the_control_store_under_lower_taints_is_found(made:
 def test_p4_a_raise_or_a_reset_that_the_audit_alone_knows_is_found_and_made_good_by_opening(
     made: Path, act: str
 ) -> None:
-    older = (made / "control.db").read_bytes()
-    with tidegate.open(made) as store:
+    with forgotten(made) as store:
         if act == "raise":
             store.session(AGENT, "main", Level.RESTRICTED)
         else:
             store.sessions.reset(store.sessions.find(AGENT, "main").id)
-    (made / "control.db").write_bytes(older)
     finding = only(made)
     assert (finding.severity, finding.where) == (Severity.WARNING, "control.db")
     assert ("was raised to RESTRICTED" if act == "raise" else "that it ended") in finding.problem
@@ -622,12 +628,10 @@ def test_p4_a_raise_or_a_reset_that_the_audit_alone_knows_is_found_and_made_good
 
 
 def test_p4_sessions_that_the_control_store_lacks_are_found_and_their_end_is_advised(made: Path) -> None:
-    older = (made / "control.db").read_bytes()
-    with tidegate.open(made) as store:
+    with forgotten(made) as store:
         store.session(AGENT, "opened alone")
         for number in range(2):
             store.session(AGENT, f"acting {number}").memory.save("k", "words")
-    (made / "control.db").write_bytes(older)
     finding = only(made)
     assert (finding.severity, finding.where) == (Severity.ERROR, "control.db")
     assert "are lost: 2;" in finding.problem

@@ -16,7 +16,6 @@ from tidegate.core.guidance import GUIDANCE
 from tidegate.policy.levels import Level
 from tidegate.server import protocol
 from tidegate.session import Session
-from tidegate.storage.inmemory.provider import InMemoryProvider
 from tidegate.store import Store
 from tidegate.tools import TOOLS
 
@@ -28,17 +27,6 @@ MODERN = {
         "io.modelcontextprotocol/clientCapabilities": {},
     }
 }
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store(InMemoryProvider(), toolset=TOOLS) as store:
-        yield store
-
-
-@pytest.fixture
-def session(store: Store) -> Session:
-    return store.session("assistant", "main")
 
 
 @pytest.fixture

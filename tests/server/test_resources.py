@@ -11,24 +11,11 @@ from tests.server.mcp_peer import Peer, serving
 from tidegate.policy.levels import Level
 from tidegate.server.resources import NOTHING, PROMPT, URI
 from tidegate.session import Session
-from tidegate.storage.inmemory.provider import InMemoryProvider
 from tidegate.store import Store
-from tidegate.tools import TOOLS
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 LISTS = ("resources/list", "resources/templates/list", "prompts/list")
 READS: list[tuple[str, dict[str, Any]]] = [("resources/read", {"uri": URI}), ("prompts/get", {"name": PROMPT})]
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store(InMemoryProvider(), toolset=TOOLS) as opened:
-        yield opened
-
-
-@pytest.fixture
-def session(store: Store) -> Session:
-    return store.session("assistant", "main")
 
 
 @pytest.fixture

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 from tests.storage.conformance import Conformance
-from tests.yardstick.backends import BACKENDS, Backend
+from tests.yardstick.backends import Backend
 
 from tidegate.storage.base import StorageProvider
 
 
-@pytest.fixture(params=list(BACKENDS))
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    made = BACKENDS[request.param]()
-    yield made
-    made.close()
+@pytest.fixture(autouse=True)
+def _empty(backend: Backend) -> None:
+    backend.erase()
 
 
 @pytest.fixture

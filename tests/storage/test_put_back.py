@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 
 import pytest
-from tests.yardstick.backends import BACKENDS, Backend
+from tests.yardstick.backends import Backend
 from tests.yardstick.effort import portions
 from tests.yardstick.generate import random_trace
 from tests.yardstick.putback import put_back_wrongs
@@ -14,13 +13,6 @@ from tests.yardstick.traces import show
 
 LENGTH = 20
 HISTORIES = portions(1_000, 50_000, size=100)
-
-
-@pytest.fixture(params=list(BACKENDS), scope="module")
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    made = BACKENDS[request.param]()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("seeds", HISTORIES, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")

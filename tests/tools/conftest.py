@@ -1,23 +1,7 @@
-"""A store in memory, with the tools on it and a clock that ticks a second at each look."""
+"""Fixtures of the tests of tools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from tests.reported.conftest import session, store
 
-import pytest
-from tests.reported.conftest import ticking
-
-from tidegate.session import Session
-from tidegate.storage.inmemory.provider import InMemoryProvider
-from tidegate.store import Store
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with ticking(InMemoryProvider()) as store:
-        yield store
-
-
-@pytest.fixture
-def session(store: Store) -> Session:
-    return store.session("assistant", "main")
+__all__ = ["session", "store"]

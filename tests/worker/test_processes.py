@@ -167,9 +167,7 @@ def test_a_job_made_in_a_confidential_session_leaves_no_trace_below(process: Run
 @pytest.mark.usefixtures("script")
 def test_t06_kill_9_in_the_middle_is_recorded_and_run_once_more(process: Run, home: Path) -> None:
     """A model that hangs, killed twice; then nothing is running, and nothing is tried a third time."""
-    with hanging(home):
-        assert process("cron", "add", "slow", "@yearly", "take your time").code == 0
-        assert process("cron", "run-now", "slow").code == 0
+    with hanging(process, home):
         with running() as run:
             until(lambda: "running" in states(process, "slow"))
             run.kill()
@@ -186,12 +184,9 @@ def test_t06_kill_9_in_the_middle_is_recorded_and_run_once_more(process: Run, ho
 @pytest.mark.usefixtures("script")
 def test_t06_once_notices_what_was_killed_and_tells_what_failed(process: Run, home: Path) -> None:
     config = (home / "config.toml").read_text()
-    with hanging(home):
-        assert process("cron", "add", "slow", "@yearly", "take your time").code == 0
-        assert process("cron", "run-now", "slow").code == 0
-        with running() as run:
-            until(lambda: "running" in states(process, "slow"))
-            run.kill()
+    with hanging(process, home), running() as run:
+        until(lambda: "running" in states(process, "slow"))
+        run.kill()
     (home / "config.toml").write_text(config)
     assert process("cron", "add", "slow", "@yearly", "take your time", "--channel", "diary").code == 0
     (home / "config.toml").write_text(
@@ -206,13 +201,10 @@ def test_t06_once_notices_what_was_killed_and_tells_what_failed(process: Run, ho
 
 @pytest.mark.usefixtures("script")
 def test_told_to_stop_in_the_middle_it_notes_what_it_interrupts_and_ends(process: Run, home: Path) -> None:
-    with hanging(home):
-        assert process("cron", "add", "slow", "@yearly", "take your time").code == 0
-        assert process("cron", "run-now", "slow").code == 0
-        with running() as run:
-            until(lambda: "running" in states(process, "slow"))
-            run.send_signal(signal.SIGTERM)
-            assert run.wait(PROCESS_SECONDS_MAX) == 0
+    with hanging(process, home), running() as run:
+        until(lambda: "running" in states(process, "slow"))
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(PROCESS_SECONDS_MAX) == 0
     assert sorted(states(process, "slow")) == ["interrupted", "waiting", "waiting"]
 
 
@@ -244,12 +236,14 @@ def reach(home: Path, port: str, model: str) -> None:
 
 
 @contextmanager
-def hanging(home: Path) -> Iterator[None]:
-    """A model that takes every request and answers none."""
+def hanging(process: Run, home: Path) -> Iterator[None]:
+    """A model that takes every request and answers none, and a job, slow, whose run is due."""
     server = subprocess.Popen([sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
         reach(home, server.stdout.readline().strip(), "hanging")
+        assert process("cron", "add", "slow", "@yearly", "take your time").code == 0
+        assert process("cron", "run-now", "slow").code == 0
         yield
     finally:
         server.kill()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any, get_args
 
 import pytest
 from tests.yardstick import traces as t
-from tests.yardstick.backends import BACKENDS, Backend, InMemoryBackend, SqliteBackend
-from tests.yardstick.effort import portions, story
+from tests.yardstick.backends import Backend, InMemoryBackend, SqliteBackend
+from tests.yardstick.effort import portions
 from tests.yardstick.generate import observed_trace
-from tests.yardstick.interference import Observer, differences, part_of
+from tests.yardstick.interference import Observer, differences, files_seen, part_of, what_tells
 from tests.yardstick.worlds import World
 
 from tidegate.core.variants import every
@@ -29,17 +27,6 @@ LENGTH = 18
 TRACES = portions(600, 60_000, size=100)
 
 
-@pytest.fixture(params=list(BACKENDS), scope="module")
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    made = BACKENDS[request.param]()
-    yield made
-    made.close()
-
-
-def told_apart(backend: Backend, observer: Observer, steps: t.Trace) -> str:
-    return "\n".join(differences(backend, steps, observer))
-
-
 def trace(seed: int, parts: int = 1) -> tuple[t.Trace, Observer]:
     return observed_trace(f"jobs {seed}", LENGTH, parts=parts, jobs=True)
 
@@ -48,9 +35,8 @@ def trace(seed: int, parts: int = 1) -> tuple[t.Trace, Observer]:
 def test_nothing_above_or_beside_an_observer_changes_what_it_sees_of_jobs(backend: Backend, seeds: range) -> None:
     for seed in seeds[:: backend.parts]:
         steps, observer = trace(seed, backend.parts)
-        if differences(backend, steps, observer):
-            told = story(f"jobs {seed}", steps, partial(told_apart, backend, observer))
-            pytest.fail(f"{observer}: {told}")
+        if told := what_tells(backend, f"jobs {seed}", steps, observer):
+            pytest.fail(told)
 
 
 def test_the_files_an_observer_may_read_are_the_same_to_the_byte_with_jobs() -> None:
@@ -59,16 +45,9 @@ def test_the_files_an_observer_may_read_are_the_same_to_the_byte_with_jobs() -> 
         for seed in range(30):
             steps, observer = trace(seed)
             kept = part_of(steps, observer).kept
-            assert files(backend, steps, observer) == files(backend, kept, observer), f"seed 'jobs {seed}'"
+            assert files_seen(backend, steps, observer) == files_seen(backend, kept, observer), f"seed 'jobs {seed}'"
     finally:
         backend.close()
-
-
-def files(backend: SqliteBackend, steps: t.Trace, observer: Observer) -> list[bytes]:
-    world = World(backend, agents=[observer.agent])
-    world.run(steps)
-    world.close()
-    return [backend.file(observer.agent, level) for level in Level if level.can_flow_to(observer.level)]
 
 
 def test_the_traces_wake_agents_that_run_rise_and_find_something() -> None:

@@ -408,6 +408,17 @@ def later(scene: Scene, worker: object, seconds: float) -> None:
     worker.tick()  # type: ignore[attr-defined]
 
 
+def killed_and_found(scene: Scene, schedule: str, *, hours: int = 0) -> None:
+    """A process is killed in the run of a job; so many hours later another looks, twice, and takes it for dead."""
+    scene.add(schedule=schedule)
+    scene.clock.pass_(hours=1)
+    killed(scene)
+    scene.clock.pass_(hours=hours)
+    worker = scene.worker()
+    worker.tick()
+    later(scene, worker, 61)
+
+
 def test_t06_a_kill_in_the_middle_is_recorded_and_the_run_is_tried_once_more(scene: Scene) -> None:
     scene.add()
     scene.clock.pass_(hours=1)
@@ -441,33 +452,17 @@ def test_t06_killed_again_it_is_not_tried_a_third_time_and_nothing_stays_running
 
 def test_t06_where_the_owner_wants_no_second_attempt_there_is_none(scene: Scene) -> None:
     scene.set_run(rerun_interrupted=False)
-    scene.add(schedule="0 13 * * *")
-    scene.clock.pass_(hours=1)
-    killed(scene)
-    worker = scene.worker()
-    worker.tick()
-    later(scene, worker, 61)
+    killed_and_found(scene, "0 13 * * *")
     assert scene.states() == ["interrupted", "waiting"]
 
 
 def test_t06_after_the_grace_period_an_interrupted_run_is_not_tried_again(scene: Scene) -> None:
-    scene.add(schedule="0 13 * * *")
-    scene.clock.pass_(hours=1)
-    killed(scene)
-    scene.clock.pass_(hours=2)
-    worker = scene.worker()
-    worker.tick()
-    later(scene, worker, 61)
+    killed_and_found(scene, "0 13 * * *", hours=2)
     assert scene.states() == ["interrupted", "waiting"]
 
 
 def test_a_job_for_one_time_that_was_interrupted_is_still_there_for_its_second_attempt(scene: Scene) -> None:
-    scene.add(schedule="2026-03-02T13:00")
-    scene.clock.pass_(hours=1)
-    killed(scene)
-    worker = scene.worker()
-    worker.tick()
-    later(scene, worker, 61)
+    killed_and_found(scene, "2026-03-02T13:00")
     assert scene.states() == ["interrupted", "done"]
     assert scene.session().jobs.list() == []
 

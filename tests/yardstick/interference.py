@@ -14,7 +14,8 @@ from itertools import product
 from typing import TypeAlias
 
 from tests.yardstick import traces as t
-from tests.yardstick.backends import Backend
+from tests.yardstick.backends import Backend, SqliteBackend
+from tests.yardstick.effort import story
 from tests.yardstick.model import Answer, Model, Session
 from tests.yardstick.worlds import Contents, Outcome, World, contents, time_of
 
@@ -89,6 +90,25 @@ def differences(backend: Backend, steps: t.Trace, observer: Observer, made: Call
     part = part_of(steps, observer)
     whole, alone = (sight(run(backend, each, observer, made), part.watched, observer) for each in (steps, part.kept))
     return list(compare(whole, alone))
+
+
+def what_tells(
+    backend: Backend, seed: str, steps: t.Trace, observer: Observer, made: Callable[..., World] = World
+) -> str:
+    """What a failing test prints of a trace whose two worlds the observer can tell apart; "" when it cannot."""
+
+    def wrong(shorter: t.Trace) -> str:
+        return "\n".join(differences(backend, shorter, observer, made))
+
+    return f"{observer}: {story(seed, steps, wrong)}" if wrong(steps) else ""
+
+
+def files_seen(backend: SqliteBackend, steps: t.Trace, observer: Observer) -> list[bytes]:
+    """The files that the observer may read, as a world that runs these steps leaves them."""
+    world = World(backend, agents=[observer.agent])
+    world.run(steps)
+    world.close()
+    return [backend.file(observer.agent, level) for level in Level if level.can_flow_to(observer.level)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -114,22 +115,19 @@ def a_save_goes_to_where_the_key_is(patch: Patch) -> None:
 
 @leak("still another agent's (P6)")
 def newer_below_looks_at_other_agents(patch: Patch) -> None:
-    @replaced(patch, memory, "get")
-    def get(real: Fault, view: View, key: str) -> Any:
-        answer = real(view, key)
-        others = holding(beside(view.visible[0]), key)
-        shown = answer.value
-        if shown and any(each.updated_at > shown.updated_at for each in others):
-            return replace(answer, value=replace(shown, newer_below=others[0].level))
-        return answer
+    _newer_below(patch, beside)
 
 
 @leak("shadowing by what is hidden")
 def get_tells_of_a_newer_variant_above(patch: Patch) -> None:
+    _newer_below(patch, above)
+
+
+def _newer_below(patch: Patch, elsewhere: Callable[[Any], Any]) -> None:
     @replaced(patch, memory, "get")
     def get(real: Fault, view: View, key: str) -> Any:
         answer = real(view, key)
-        hidden = holding(above(view.visible[0]), key)
+        hidden = holding(elsewhere(view.visible[0]), key)
         shown = answer.value
         if shown and any(each.updated_at > shown.updated_at for each in hidden):
             return replace(answer, value=replace(shown, newer_below=hidden[0].level))

@@ -61,6 +61,7 @@ def delete(view: WritableView, act: Act, key: str) -> Answer[Deleted]:
 
 def _memory(record: Record, *, short: bool = False, newer_below: Level | None = None) -> Memory:
     content, truncated = excerpt(record.content) if short else (record.content, False)
+    # Field by field, as for a hit and a version: each is typed, and nothing more of a record gets out.
     return Memory(
         key=record.key,
         content=content,

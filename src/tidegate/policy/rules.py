@@ -56,6 +56,7 @@ def decide(event: PolicyEvent) -> Decision:
             return Deny(PolicyRule.P17, "refused: unknown event")
 
 
+# Each rule asks this first, in its own lines, so that it can be read and judged by itself.
 def _living(state: SessionState | None) -> SessionState | Deny:
     if state is None:
         return UNKNOWN_SESSION

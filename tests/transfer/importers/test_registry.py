@@ -260,27 +260,25 @@ def test_what_is_no_note_under_a_notes_name_is_refused(notes: Path, monkeypatch:
     }
 
 
-def test_a_note_or_folder_that_cannot_be_read_is_told(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def forbid(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Have the system open no file or folder of this name."""
     honest = os.open
 
     def fail(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
-        if path == "b.md":
+        if path == name:
             raise PermissionError
         return honest(path, flags, *args, **kwargs)
 
     monkeypatch.setattr("os.open", fail)
+
+
+def test_a_note_or_folder_that_cannot_be_read_is_told(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid(monkeypatch, "b.md")
     assert [each for each in found(notes) if isinstance(each, Rejected)] == [Rejected("b.md", "cannot be read")]
 
 
 def test_a_folder_that_cannot_be_entered_is_an_error(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = os.open
-
-    def fail(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
-        if path == "deep":
-            raise PermissionError
-        return honest(path, flags, *args, **kwargs)
-
-    monkeypatch.setattr("os.open", fail)
+    forbid(monkeypatch, "deep")
     with pytest.raises(InvalidArgument, match="a folder cannot be read; nothing was changed"):
         found(notes)
 
