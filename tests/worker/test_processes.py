@@ -303,8 +303,9 @@ def test_beside_the_mcp_server_on_one_home_each_sees_what_the_other_saved(proces
 def test_l16_a_job_that_reads_mail_by_a_foreign_server_leaves_its_level_with_it(process: Run, home: Path) -> None:
     """A real server, classified CONFIDENTIAL: whatever comes of it is there, and below it only says that it rose."""
     command = json.dumps([sys.executable, "-IS", str(HOSTILE), "behaves"])
-    with (home / "config.toml").open("a") as file:
-        file.write(f'[servers.hostile]\ncommand = {command}\nsource = "CONFIDENTIAL"\nsink = "CONFIDENTIAL"\n')
+    config = (home / "config.toml").read_text().replace("lease_seconds = 1\n", "lease_seconds = 10\n")
+    server = f'[servers.hostile]\ncommand = {command}\nsource = "CONFIDENTIAL"\nsink = "CONFIDENTIAL"\n'
+    (home / "config.toml").write_text(f"{config}{server}")  # a busy machine is no dead process
     assert process("tools", "trust", "hostile", "--yes").code == 0
     assert process("cron", "add", "mail", "@yearly", "Please read the mail.").code == 0
     assert process("cron", "run-now", "mail").code == 0
