@@ -57,6 +57,7 @@ ALLOWED = {
     "anyio": ("server.protocol", "server.resources", "gateway.wire"),
     "pydantic_ai": ("agent.model",),
     "cronsim": ("jobs.schedule",),
+    "yaml": ("transfer.importers.front_matter",),
     "apprise": ("worker.delivery",),
     "rich": ("cli.",),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.transfer.importers.labels import highest, label_beside, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source, first_of, key_for
 from tidegate.transfer.importers.source_file import (
     Clue,
@@ -33,11 +34,12 @@ def reader(file: SourceFile) -> Read:
 def read_chatgpt(document: object) -> Memories:
     """Yield the memories of a list of objects or of texts, or of an object with such a list."""
     items = first_of(document, *_LISTS) if isinstance(document, dict) else document
+    label = label_beside(document, _LISTS)
     for number, item in enumerate(items if isinstance(items, list) else (), 1):
-        yield _memory(f"entry {number}", {"content": item} if isinstance(item, str) else item)
+        yield _memory(f"entry {number}", {"content": item} if isinstance(item, str) else item, label)
 
 
-def _memory(place: str, item: object) -> RawMemory | Rejected:
+def _memory(place: str, item: object, label: object) -> RawMemory | Rejected:
     if not isinstance(item, dict):
         return Rejected(place, "is not a memory")
     if item.get("enabled") is False:
@@ -49,6 +51,7 @@ def _memory(place: str, item: object) -> RawMemory | Rejected:
         key=f"chatgpt-{identity}" if isinstance(identity, str | int) else key_for(Source.CHATGPT, str(content)),
         content=content,
         tags=item.get("tags"),
+        label=highest((label, label_in(item))),
         created_at=first_of(item, "created_at", "create_time", "created_timestamp"),
         updated_at=first_of(item, "updated_at", "update_time", "updated_timestamp"),
     )

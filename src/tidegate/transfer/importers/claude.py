@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tidegate.transfer.importers.labels import label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, first_of, slug
 from tidegate.transfer.importers.source_file import (
     Clue,
@@ -45,7 +46,9 @@ def read_claude(document: object) -> Memories:
     for number, account in enumerate(accounts, 1):
         place = f"account {number}" if len(accounts) > 1 else "memory"
         if isinstance(account, dict):
-            yield from _account(place, account)
+            label = label_in(account)  # of the account as a whole: nothing says which of its texts is meant
+            for found in _account(place, account):
+                yield replace(found, label=label) if isinstance(found, RawMemory) else found
         else:
             yield Rejected(place, "is not a memory")
 

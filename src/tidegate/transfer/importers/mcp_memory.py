@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.files import TextLine
+from tidegate.transfer.importers.labels import highest, label_beside, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 from tidegate.transfer.importers.source_file import (
     Clue,
@@ -33,6 +34,7 @@ class _Node:
     observations: list[str] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     relations: list[str] = field(default_factory=list)
+    label: object = None
 
 
 def sniff(clue: Clue) -> bool:
@@ -69,13 +71,14 @@ def read_graph(graph: object) -> Memories:
     if not isinstance(graph, dict):
         yield Rejected("file", "holds neither entities nor relations")
         return
+    label = label_beside(graph, _LISTS)
     for kind, name in (("entity", "entities"), ("relation", "relations")):
         items = graph.get(name)
         for number, item in enumerate(items if isinstance(items, list) else (), 1):
             problem = _take(nodes, f"{kind} {number}", item, kind)
             if problem:
                 yield problem
-    yield from _memories(nodes)
+    yield from _memories(nodes, label)
 
 
 def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Rejected | None:
@@ -84,9 +87,12 @@ def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Re
         node.kind = item["entityType"]
         node.observations += [text for text in item["observations"] if text not in node.known]
         node.known.update(item["observations"])
+        node.label = highest((node.label, label_in(item)))
     elif isinstance(item, dict) and kind == "relation" and all(isinstance(item.get(n), str) for n in _RELATION_FIELDS):
         start, end, relation = (item[name] for name in _RELATION_FIELDS)
-        nodes.setdefault(start, _Node(place)).relations.append(f"{start} {relation} {end}")
+        node = nodes.setdefault(start, _Node(place))
+        node.relations.append(f"{start} {relation} {end}")
+        node.label = highest((node.label, label_in(item)))
     else:
         return Rejected(place, "is neither an entity nor a relation")
     return None
@@ -98,7 +104,13 @@ def _is_entity(item: Mapping[str, object]) -> bool:
     return all(isinstance(text, str) for text in texts)
 
 
-def _memories(nodes: Mapping[str, _Node]) -> Iterator[RawMemory]:
+def _memories(nodes: Mapping[str, _Node], label: object = None) -> Iterator[RawMemory]:
     for name, node in nodes.items():
         lines = [*node.observations, *node.relations] or [f"{name}: {node.kind}"]
-        yield RawMemory(place=node.place, key=name, content="\n".join(lines), tags=[node.kind] if node.kind else [])
+        yield RawMemory(
+            place=node.place,
+            key=name,
+            content="\n".join(lines),
+            tags=[node.kind] if node.kind else [],
+            label=highest((label, node.label)),
+        )

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.files import TextLine
 from tidegate.transfer.importers import claude
+from tidegate.transfer.importers.labels import highest, label_beside, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source, first_of, key_for
 from tidegate.transfer.importers.source_file import (
     Clue,
@@ -46,7 +47,7 @@ def read_lines(lines: Iterable[TextLine]) -> Memories:
     """Yield the memories of a `memories.jsonl`: one object a line."""
     for line in lines:
         item = object_of(line)
-        yield item if isinstance(item, Rejected) else _memory(line.place, item, {})
+        yield item if isinstance(item, Rejected) else _memory(line.place, item, {}, None)
 
 
 def read_entries(document: object) -> Memories:
@@ -58,15 +59,16 @@ def read_entries(document: object) -> Memories:
         categories = document.get("categories")
         known = [each for each in categories if isinstance(each, dict)] if isinstance(categories, list) else []
         names = {str(each.get("id")): each.get("name") for each in known}
+    label = label_beside(document, _LISTS)
     for number, item in enumerate(items if isinstance(items, list) else (), 1):
-        yield _memory(f"entry {number}", item, names)
+        yield _memory(f"entry {number}", item, names, label)
 
 
 def _is_entry(item: object) -> bool:
     return isinstance(item, dict) and bool(_FIELDS & item.keys())
 
 
-def _memory(place: str, item: object, names: Mapping[object, object]) -> RawMemory | Rejected:
+def _memory(place: str, item: object, names: Mapping[object, object], label: object) -> RawMemory | Rejected:
     if not isinstance(item, dict):
         return Rejected(place, "is not a memory")
     if item.get("state") == "deleted" or item.get("deleted_at") is not None:
@@ -78,6 +80,7 @@ def _memory(place: str, item: object, names: Mapping[object, object]) -> RawMemo
         key=f"mem0-{identity}" if isinstance(identity, str | int) else key_for(Source.MEM0, str(content)),
         content=content,
         tags=_tags(item, names),
+        label=highest((label, label_in(item))),
         created_at=item.get("created_at"),
         updated_at=item.get("updated_at"),
     )

@@ -47,17 +47,9 @@ class Rejected:
     refused: bool = True
 
 
-NO_LABEL = ""
-"""A label that is there and says nothing. It names no level, so the memory is refused (P17)."""
-
 _WORD = re.compile(r"\w+")
 _SLUG_CHARS_MAX = 40
 _DIGEST_CHARS = 12
-
-
-def label_of(record: Mapping[str, object], name: str = "classification") -> object:
-    """Return the label of a record; `NO_LABEL` where the field is there and null, None where it is not there."""
-    return (record[name] if record[name] is not None else NO_LABEL) if name in record else None
 
 
 def slug(text: str) -> str:

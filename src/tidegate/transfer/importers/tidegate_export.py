@@ -7,7 +7,8 @@ from typing import Any
 
 from tidegate.files import TextLine
 from tidegate.transfer.export import FORMAT, VERSION
-from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, label_of
+from tidegate.transfer.importers.labels import UNREADABLE
+from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 from tidegate.transfer.importers.source_file import Clue, FirstLine, Memories, PlainText, Read, SourceFile, object_of
 
 _FIELDS = frozenset({"key", "content", "tags", "classification", "origin", "version", "created_at", "updated_at"})
@@ -41,7 +42,7 @@ def read_export(lines: Iterable[TextLine]) -> Memories:
         if isinstance(record, Rejected):
             yield record
         elif record.get("format") == FORMAT:
-            label = label_of(record, "level")
+            label = _stated(record, "level")
             if record.get("version") != VERSION:
                 yield Rejected(line.place, "the export is of a newer version of Tidegate")
         else:
@@ -57,7 +58,12 @@ def _memory(place: str, record: Mapping[str, Any], label: object) -> RawMemory |
         key=record.get("key"),
         content=record.get("content"),
         tags=record.get("tags"),
-        label=label_of(record) if "classification" in record else label,
+        label=_stated(record, "classification") if "classification" in record else label,
         created_at=record.get("created_at"),
         updated_at=record.get("updated_at"),
     )
+
+
+def _stated(record: Mapping[str, Any], name: str) -> object:
+    """Return the label in a field; `UNREADABLE` if the field is there and empty, None if it is not there."""
+    return (record[name] or UNREADABLE) if name in record else None

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidegate.records.jsonl import NotJsonError, read_object
+from tidegate.transfer.importers.labels import highest, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 from tidegate.transfer.importers.source_file import Clue, Database, Memories, Read, SourceFile, require, some_of
 
@@ -68,7 +69,7 @@ def _memory(place: str, parts: list[str], value: object) -> RawMemory | Rejected
         key=key,
         content=record.get("content"),
         tags=record.get("tags"),
-        label=level,
+        label=highest((level, label_in(record))),
         created_at=record.get("createdAt"),
         updated_at=record.get("updatedAt"),
     )

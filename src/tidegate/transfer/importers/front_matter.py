@@ -1,0 +1,194 @@
+"""Front matter: the fields at the head of a note, in YAML, TOML or JSON.
+
+A label in it must never be lost (P10). So YAML is read by a library that knows all of it, as nodes: scalars stay the
+text that they are. A note whose front matter cannot be read is refused, and so is one that may hide a label elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from typing import Any
+
+from tidegate.transfer.importers.labels import label_in
+
+CHARS_MAX = 64 * 1024
+"""The longest front matter that is read."""
+
+DEPTH_MAX = 8
+"""How deep lists and mappings in it may lie in one another."""
+
+_YAML, _TOML = "---", "+++"
+_ENDS = {_YAML: (_YAML, "..."), _TOML: (_TOML,)}
+_PLAIN_TAGS = frozenset(
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq", "value")
+)
+_NULLS = ("", "~", "null", "Null", "NULL")
+_MENTION = re.compile(r"^[^\w\n]*classification\W{0,3}[:=]", re.IGNORECASE | re.MULTILINE)
+_UNSEEN = "\ufeff\u200b\u2060"
+
+
+class UnreadableError(ValueError):
+    """Front matter that cannot be read, or that may hide a label. The text says why, and holds nothing of it."""
+
+
+def split(text: str) -> tuple[dict[str, Any], str]:
+    """Return the fields of a note, by their names in small letters, and the text below its front matter.
+
+    Values are texts, lists, mappings, or None where there is none, also where a template was to be filled in.
+    Without front matter: no fields, and all of the text. Raises: UnreadableError.
+    """
+    lines = text.splitlines(keepends=True)
+    start = next((place for place, line in enumerate(lines) if line.strip().strip(_UNSEEN)), len(lines))
+    opening = lines[start].strip(_UNSEEN).strip() if start < len(lines) else ""
+    if opening in _ENDS:
+        block, rest = _until_end(lines[start + 1 :], _ENDS[opening], indented=lines[start].startswith((" ", "\t")))
+    elif opening.startswith("{"):
+        return _json(text.strip(_UNSEEN), text)
+    else:
+        _check_no_label("".join(lines[start:]))
+        return {}, text
+    if rest is None:
+        _check_no_field(block)
+        return {}, text
+    if sum(map(len, block)) > CHARS_MAX:
+        raise UnreadableError(f"its front matter is longer than {CHARS_MAX} characters")
+    value = _read_yaml("".join(block)) if opening == _YAML else _read_toml("".join(block))
+    _check_no_label("".join(rest))
+    if not isinstance(value, dict):
+        if label_in(value) is not None:
+            raise UnreadableError("its front matter has a label in a list")
+        return {}, text
+    return _by_small_name(value), "".join(rest)
+
+
+def _until_end(lines: list[str], ends: Iterable[str], *, indented: bool) -> tuple[list[str], list[str] | None]:
+    """Return the lines up to the one that ends the front matter, and those below it; None where nothing ends it."""
+    bare = str.strip if indented else str.rstrip
+    place = next((place for place, line in enumerate(lines) if bare(line) in ends), None)
+    return (lines, None) if place is None else (lines[:place], lines[place + 1 :])
+
+
+def _check_no_field(block: list[str]) -> None:
+    """Raise UnreadableError unless what follows an opening line without an end is plainly a text."""
+    first = "".join(takewhile(str.strip, block))
+    fields = _read_yaml(first[:CHARS_MAX])
+    if _MENTION.search("".join(block)) or (fields and isinstance(fields, dict)):
+        raise UnreadableError("its front matter has no end: add a line with --- below it")
+
+
+def _check_no_label(text: str) -> None:
+    """Raise UnreadableError where a text begins with a block that has a label: a second one, or one of another kind."""
+    lines = text.lstrip().splitlines(keepends=True)
+    opened = bool(lines) and lines[0].startswith((_YAML, _TOML))
+    block = list(takewhile(lambda line: not line.startswith((_YAML, _TOML)), lines[opened:]))
+    ended = len(block) + opened < len(lines)
+    if not opened and not ended:
+        return
+    first = "".join(takewhile(str.strip, block))
+    try:
+        hidden = label_in(_read_yaml(("".join(block) if opened else first)[:CHARS_MAX])) is not None
+    except UnreadableError:
+        hidden = False
+    if hidden or _MENTION.search(f"{lines[0]}{first}"):
+        raise UnreadableError("it has a label outside its front matter, or in one of a kind that is not known")
+
+
+def _by_small_name(fields: Mapping[str, Any]) -> dict[str, Any]:
+    by_name = {name.strip().lower(): value for name, value in fields.items()}
+    if len(by_name) < len(fields):
+        raise UnreadableError("its front matter has a name twice")
+    return by_name
+
+
+# YAML
+
+
+def _read_yaml(text: str) -> Any:
+    import yaml  # when it is needed: a command that imports nothing does not wait for it
+
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        return _plain_yaml(node, set(), 0) if node is not None else {}
+    except (yaml.YAMLError, RecursionError):
+        raise UnreadableError("its front matter is no YAML that can be read") from None
+
+
+def _plain_yaml(node: Any, seen: set[int], depth: int) -> Any:
+    """Return a node as texts, lists, mappings and None."""
+    if node.tag not in _PLAIN_TAGS:
+        raise UnreadableError("its front matter has a value of a kind that is not known")
+    if id(node) in seen:
+        raise UnreadableError("its front matter has an alias")
+    if depth > DEPTH_MAX:
+        raise UnreadableError(f"its front matter is deeper than {DEPTH_MAX} levels")
+    seen.add(id(node))
+    if isinstance(node.value, str):
+        return None if node.style is None and node.value in _NULLS else node.value
+    if node.tag.endswith(":seq"):
+        return [_plain_yaml(each, seen, depth + 1) for each in node.value]
+    if _is_template(node):
+        if label_in(_plain_yaml(node.value[0][0], seen, depth + 1)) is not None:
+            raise UnreadableError("its front matter has a label in a template")
+        return None
+    found: dict[str, Any] = {}
+    for name, value in node.value:
+        if not isinstance(name.value, str) or name.tag not in _PLAIN_TAGS:  # a merge key among them
+            raise UnreadableError("its front matter has a name that is no text")
+        if name.value in found:
+            raise UnreadableError("its front matter has a name twice")
+        found[name.value] = _plain_yaml(value, seen, depth + 1)
+    return found
+
+
+def _is_template(node: Any) -> bool:
+    """Return whether a mapping is `{{…}}`, which a template leaves where nobody filled it in."""
+    pairs = node.value
+    return bool(node.flow_style and len(pairs) == 1 and pairs[0][0].tag.endswith(":map") and pairs[0][1].value == "")
+
+
+# TOML and JSON
+
+
+def _read_toml(text: str) -> Any:
+    try:
+        return _plain(tomllib.loads(text), 0)
+    except (ValueError, RecursionError):
+        raise UnreadableError("its front matter is no TOML that can be read") from None
+
+
+def _json(text: str, whole: str) -> tuple[dict[str, Any], str]:
+    """Return the fields of a note that begins with a JSON object, and the text below it."""
+    head = text.lstrip()
+    try:
+        value, end = json.JSONDecoder(object_pairs_hook=_once).raw_decode(head[:CHARS_MAX])
+        fields = _by_small_name(_plain(value, 0))
+    except UnreadableError:
+        raise
+    except (ValueError, RecursionError):
+        if _MENTION.search(head[:CHARS_MAX]):
+            raise UnreadableError("its front matter is no JSON that can be read") from None
+        _check_no_label(head)
+        return {}, whole
+    _check_no_label(head[end:])
+    return fields, head[end:]
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise UnreadableError("its front matter has a name twice")
+    return dict(pairs)
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """Return a value of TOML or JSON as texts, lists, mappings and None."""
+    if depth > DEPTH_MAX:
+        raise UnreadableError(f"its front matter is deeper than {DEPTH_MAX} levels")
+    if isinstance(value, dict):
+        return {name: _plain(held, depth + 1) for name, held in value.items()}
+    if isinstance(value, list):
+        return [_plain(each, depth + 1) for each in value]
+    return value if value is None or isinstance(value, str) else str(value)

@@ -1,0 +1,59 @@
+"""Labels in what other programs kept: the highest one counts, however its key is spelt and however deep it is (P10)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+
+from tidegate.policy.levels import Level, read_label
+
+UNREADABLE = ""
+"""A label that names no level. Its memory is refused (P17)."""
+
+_NAME = "classification"
+_OTHER_NAMES = ("level", "taint", "sensitivity", _NAME)
+
+
+def label_in(value: object) -> object:
+    """Return the highest label anywhere in a JSON value; `UNREADABLE` if one names no level, None if there is none.
+
+    A label is the value of `classification`, whatever it is, and of `level`, `security_level`, `sensitivity` and the
+    like where it names a level. Capitals, accents and whatever else is no letter make no difference to a key.
+    """
+    return highest(_labels(value))
+
+
+def label_beside(document: object, lists: Iterable[str]) -> object:
+    """Return the label of a document as a whole: of everything in it but its lists of memories."""
+    if not isinstance(document, dict):
+        return None
+    return label_in({name: value for name, value in document.items() if name not in lists})
+
+
+def highest(labels: Iterable[object]) -> object:
+    """Return the highest of some labels, as `label_in` does. None among them is no label."""
+    levels = [read_label(label) for label in labels if label is not None]
+    if None in levels:
+        return UNREADABLE
+    return str(max((level for level in levels if level is not None), default="")) or None
+
+
+def _labels(value: object) -> Iterable[object]:
+    # Without recursion: nothing says how deep a value is.
+    unread = [value]
+    while unread:
+        each = unread.pop()
+        if isinstance(each, Mapping):
+            for name, held in each.items():
+                yield _label(str(name), held)
+                unread.append(held)
+        elif isinstance(each, list):
+            unread += each
+
+
+def _label(name: str, value: object) -> object:
+    letters = "".join(char for char in unicodedata.normalize("NFKD", name).casefold() if char.isalnum())
+    if letters == _NAME:
+        return value if isinstance(value, str) else UNREADABLE
+    named = value.strip().upper() if isinstance(value, str) else ""
+    return named if named in Level.__members__ and any(other in letters for other in _OTHER_NAMES) else None
