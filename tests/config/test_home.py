@@ -91,7 +91,7 @@ def test_a_file_is_no_home(tmp_path: Path) -> None:
 
 def test_nothing_below_a_file_is_a_home(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(InvalidArgument, match="lies below a file"):
+    with pytest.raises(InvalidArgument, match="a part of the path is a file"):
         find_home(tmp_path / "file" / "home", {})
 
 

@@ -110,9 +110,9 @@ def test_secrets_are_not_shown_by_a_server_s_representation(home: Path) -> None:
         ("[servers.x]\nurl = 'https://u:p@x/'\n", "servers.x.url: must be"),
         ("[servers.x]\nurl = 'https://[x'\n", "servers.x.url: must be"),
         ("[servers.x]\nurl = 1\n", "servers.x.url: must be"),
-        ("[servers.x]\nurl = 'https://x'\ncwd = '/srv'\n", "servers.x.cwd: has no use beside url"),
-        ("[servers.x]\nurl = 'https://x'\nenv = {}\n", "servers.x.env: has no use beside url"),
-        ("[servers.x]\ncommand = ['x']\nheaders = {}\n", "servers.x.headers: has no use beside command"),
+        ("[servers.x]\nurl = 'https://x'\ncwd = '/srv'\n", "servers.x.cwd: cannot be combined with url"),
+        ("[servers.x]\nurl = 'https://x'\nenv = {}\n", "servers.x.env: cannot be combined with url"),
+        ("[servers.x]\ncommand = ['x']\nheaders = {}\n", "servers.x.headers: cannot be combined with command"),
         ("[servers.x]\ncommand = ['x']\nenv = {A = 1}\n", "servers.x.env: must be a table of strings"),
         ("[servers.x]\ncommand = ['x']\nenv = {'A=B' = 'c'}\n", "servers.x.env: must be a table"),
         ("[servers.x]\nurl = 'https://x'\nheaders = {'A B' = 'c'}\n", "servers.x.headers: must be a table"),
@@ -150,7 +150,7 @@ tools.write = {source = "CONFIDENTIAL", sink = "CONFIDENTIAL"}
 def test_p14_a_server_that_launders_is_refused(home: Path) -> None:
     error = refused(home, LAUNDERS)
     assert error.message.startswith("config.toml: servers.x: would launder")
-    assert "the sink of 'write', CONFIDENTIAL, is above the source of 'read', PUBLIC, so that" in error.message
+    assert "the sink of 'write', CONFIDENTIAL, is above the source of 'read', PUBLIC, so" in error.message
     assert "unsafe_launders = true" in error.message
     error = refused(home, "[servers.x]\ncommand = ['x']\nsource = 'PUBLIC'\nsink = 'INTERNAL'\n")
     assert "the sink of the server, INTERNAL, is above the source of the server, PUBLIC" in error.message

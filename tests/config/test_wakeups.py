@@ -65,9 +65,9 @@ def test_variables_win(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("section", ["run", "trigger"])
 def test_a_channel_that_nobody_configured_is_refused(tmp_path: Path, section: str) -> None:
-    with pytest.raises(InvalidArgument, match=rf"^{section}\.channel: there is no \[channels\.phone\]; there: none"):
+    with pytest.raises(InvalidArgument, match=rf"^{section}\.channel: no section \[channels\.phone\]; channels: none"):
         loaded(tmp_path, f'[{section}]\nchannel = "phone"\n')
-    with pytest.raises(InvalidArgument, match="there: diary"):
+    with pytest.raises(InvalidArgument, match="channels: diary"):
         loaded(tmp_path, CHANNEL, **{f"TIDEGATE_{section.upper()}_CHANNEL": "phone"})
 
 
@@ -122,14 +122,14 @@ def test_a_path_may_begin_with_the_users_folder(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ("channels.diary", "channels.Diary", "a channel's name is"),
-        ('kind = "file"', "", r"channels\.diary: needs a kind: log, file, apprise"),
+        ("channels.diary", "channels.Diary", "a channel's name must be"),
+        ('kind = "file"', "", r"channels\.diary: needs a kind, one of log, file, apprise"),
         ('"file"', '["file"]', r"channels\.diary\.kind: must be one of"),
         ('"file"', '"mail"', r"channels\.diary\.kind: must be one of"),
         ('path = "/var/tmp/diary"', "", "needs a path"),
         ('"/var/tmp/diary"', '"diary"', "must be an absolute path"),
-        ('"/var/tmp/diary"', '""', "must be a text, not empty"),
-        ('"/var/tmp/diary"', "5", "must be a text, not empty"),
+        ('"/var/tmp/diary"', '""', "must be a text that is not empty"),
+        ('"/var/tmp/diary"', "5", "must be a text that is not empty"),
         ('"INTERNAL"', '"SECRET"', "clearance: must be one of PUBLIC"),
         ("path", "url", r"unknown key; known for file: kind, clearance, path"),
         ('"file"\npath = "/var/tmp/diary"', '"apprise"', "needs a url or a url_env, and not both"),
@@ -165,5 +165,5 @@ def test_a_file_in_the_home_is_refused_by_whatever_way_it_is_named(tmp_path: Pat
         tmp_path / "link" / "diary",
         home / ".." / "home" / "d",
     ):
-        with pytest.raises(InvalidArgument, match="lies in the home"):
+        with pytest.raises(InvalidArgument, match="is in the home"):
             loaded(home, CHANNEL.replace("/var/tmp/diary", str(path)))

@@ -1,1 +1,1 @@
-"""The configuration: what can be set, how it is read, and where the home is."""
+"""The configuration: its settings, its reader, and the place of the home."""

@@ -1,13 +1,13 @@
-"""Channels as `[channels.NAME]` in `config.toml` names them: where results of wake-ups go.
+"""Channels, from `[channels.NAME]` in `config.toml`: destinations for the results of wake-ups.
 
     [channels.phone]
     kind = "apprise"
-    url_env = "TIDEGATE_PHONE_URL"    # the variable that holds the URL, which is often a secret; or: url = "json://…"
-    clearance = "INTERNAL"            # the highest level that may be shown there
+    url_env = "TIDEGATE_PHONE_URL"    # variable with the URL, which is often a secret; or: url = "json://…"
+    clearance = "INTERNAL"            # highest level that may be shown there
 
     [channels.diary]
     kind = "file"
-    path = "~/diary.jsonl"            # one JSON object a line; never inside the home
+    path = "~/diary.jsonl"            # one JSON object per line; never inside the home
     clearance = "RESTRICTED"
 
     [channels.console]
@@ -41,11 +41,11 @@ from tidegate.policy.levels import Level
 
 SECTION = "channels"
 KEYS: Mapping[str, tuple[str, ...]] = {"log": (), "file": ("path",), "apprise": ("url", "url_env")}
-"""The kinds of channels, and what each takes besides a kind and a clearance."""
+"""The keys of each kind of channel, in addition to kind and clearance."""
 
 
 def _text(kind: SettingKind) -> SettingKind:
-    """Return a kind that asks for a text first."""
+    """Return a kind whose message asks for a text first."""
     return replace(kind, explain=lambda wants, value: wants if TEXT.accept(value) else TEXT.wants)
 
 
@@ -55,7 +55,7 @@ _VARIABLE = SettingKind("the name of an environment variable", value_if(is_varia
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """A channel. kind: log, file or apprise. clearance: the highest level that may be shown; None: nothing may."""
+    """A channel. kind: log, file or apprise. clearance: the highest level that may be shown; None: no level."""
 
     name: str
     kind: Annotated[str, _KIND]
@@ -78,7 +78,7 @@ def _read_channel(name: str, table: object, *, home: Path) -> ChannelSettings:
     if not isinstance(table, dict):
         raise bad_setting(place, f"must be a section, [{place}]")
     if "kind" not in table:
-        raise bad_setting(place, f"needs a kind: {', '.join(KEYS)}")
+        raise bad_setting(place, f"needs a kind, one of {', '.join(KEYS)}")
     kind = _KIND.accept(table["kind"])
     if kind is None:
         raise bad_setting(f"{place}.kind", _KIND.wanted(table["kind"]))
@@ -94,11 +94,11 @@ def _read_channel(name: str, table: object, *, home: Path) -> ChannelSettings:
 
 
 def _outside(text: str, home: Path, place: str) -> Path:
-    """Return the path as the file system knows it. Raises: InvalidArgument where it is relative, or in the home."""
+    """Return the real path. Raises: InvalidArgument for a relative path, or one in the home."""
     expanded = os.path.expanduser(text)
     if not os.path.isabs(expanded):
-        raise bad_setting(place, "must be an absolute path, or begin with ~")
+        raise bad_setting(place, "must be an absolute path or begin with ~")
     real = Path(os.path.realpath(expanded))
     if real.is_relative_to(os.path.realpath(home)):
-        raise bad_setting(place, "lies in the home, where every memory lies: write it elsewhere")
+        raise bad_setting(place, "is in the home, which holds every memory: choose a path outside")
     return real

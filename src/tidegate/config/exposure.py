@@ -1,7 +1,7 @@
-"""Whether a server's command line, working folder or environment reaches the home.
+"""Checks whether a server's command line, working folder or environment reaches the home.
 
-It finds mistakes, such as a file server over the user's whole folder. It is no wall: a program that runs under the
-same user can open whatever that user can.
+The check finds mistakes, such as a file server for the user's entire folder. It is not a barrier: a program that runs
+under the same user can open every file of that user.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LAUNCHERS = frozenset({"-m", "uvx", "run", "exec", "--"})
 
 
 def exposes_home(command: Sequence[str], cwd: str | None, environment: Mapping[str, str], home: Path) -> str | None:
-    """Return the key, `command`, `cwd` or `env`, that names the home, a folder over it or something in it, or None."""
+    """Return the key (`command`, `cwd` or `env`) that names the home, a folder above it or a path in it, or None."""
     base = os.path.join(tempfile.gettempdir(), "-") if cwd is None else os.path.expanduser(cwd)
     named = _inodes(home)
     if cwd is not None and _reaches(base, home, named):
@@ -31,7 +31,7 @@ def exposes_home(command: Sequence[str], cwd: str | None, environment: Mapping[s
 
 
 def _runs_tidegate(command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Tell whether it is Tidegate itself, on no other home than this one."""
+    """Return whether the command is Tidegate itself and names no other home."""
     elsewhere = "TIDEGATE_HOME" in environment or any(word.split("=")[0] == "--home" for word in command)
     runs = (
         _SELF.fullmatch(word) and before in _LAUNCHERS for before, word in zip(("--", *command), command, strict=False)
@@ -44,7 +44,7 @@ def _mentions(text: str, base: str, home: Path, named: set[tuple[int, int]]) -> 
 
 
 def _paths(text: str, base: str) -> Iterator[str]:
-    """Yield every path a program may find in a text: the whole, and its pieces, cut at quotes, commas and colons."""
+    """Yield every path that a program may find in a text: all of it, and its pieces between quotes, commas, colons."""
     pieces = {text, *_ENDS.split(text)}
     parts = pieces.union(*(piece.split(os.pathsep) for piece in pieces))
     for piece in {each for part in parts for each in (part, *_values(part))}:
@@ -55,18 +55,18 @@ def _paths(text: str, base: str) -> Iterator[str]:
 
 
 def _values(piece: str) -> Iterator[str]:
-    """Yield what may be the value of options of one letter to which it is joined: `-v/path`, `-itv~/x`."""
+    """Yield the possible values that are joined to one-letter options: `-v/path`, `-itv~/x`."""
     option = _OPTION.match(piece)
     yield from (piece[end:] for end in range(2, option.end() + 1)) if option else ()
 
 
 def _reaches(path: str, home: Path, named: set[tuple[int, int]]) -> bool:
-    """Tell whether a path is the home, over it or in it, as written or as the file system sees it."""
+    """Return whether a path is the home, above it or in it, as written or on the file system."""
     try:
         real, real_home = os.path.realpath(path), os.path.realpath(home)
         if os.path.commonpath([real, real_home]) in (real, real_home):
             return True
-        # Other spellings of the same folder: letter case where it does not count, mounts.
+        # Other spellings of the same folder: letter case on some file systems, mounts.
         own = _inode(Path(real))
         inside = _inode(home)
         return own in named or (inside is not None and inside in _inodes(Path(real)))
@@ -75,7 +75,7 @@ def _reaches(path: str, home: Path, named: set[tuple[int, int]]) -> bool:
 
 
 def _inodes(path: Path) -> set[tuple[int, int]]:
-    """Return a folder and all above it, as the file system knows them, without those that do not exist."""
+    """Return the identities of a folder and of all folders above it, without those that do not exist."""
     return {found for each in (path, *path.parents) if (found := _inode(each)) is not None}
 
 

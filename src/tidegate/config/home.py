@@ -1,4 +1,4 @@
-"""The home: the folder where everything is kept. Nothing here writes."""
+"""The home: the folder that holds everything. This module only reads."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from pathlib import Path
 
 from tidegate.errors import InvalidArgument, StorageError
 
-# `scheme:` and, off Windows, `C:`: never a folder that somebody meant.
+# `scheme:` and, except on Windows, `C:`: never meant as a folder.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:" if os.name == "nt" else r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def find_home(home: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path:
     """Return the absolute path of the home: `home`, else $TIDEGATE_HOME, else the platform's user data folder.
 
-    It need not exist. A path is a path: nothing in it is read as a URI; a leading `~` is the user's folder.
-    Raises InvalidArgument when there is no such place, or what is named cannot be a folder; StorageError when it cannot
-    be looked at.
+    It need not exist. A path is never read as a URI; a leading `~` is the user's folder.
+    Raises: InvalidArgument if the place does not exist or cannot be a folder, StorageError if it cannot be read.
     """
     if home is not None and not isinstance(home, str | Path):
-        raise _bad_home("must be a string or a Path")  # of bytes, say, `str` would make another name
+        raise _bad_home("must be a string or a Path")  # `str` would turn bytes into another name
     named = environ.get("TIDEGATE_HOME") or None if home is None else str(home)
     path = _default(environ) if named is None else _named(named)
     try:
         if not stat.S_ISDIR(path.stat().st_mode):
             raise _bad_home("is not a folder")
     except FileNotFoundError:
-        return path  # it is made when something is first saved
+        return path  # the first save creates it
     except NotADirectoryError:
-        raise _bad_home("lies below a file") from None
+        raise _bad_home("a part of the path is a file") from None
     except OSError:
         raise StorageError("home: cannot be read") from None
     return path
@@ -43,7 +42,7 @@ def _default(environ: Mapping[str, str]) -> Path:
     hint = "set TIDEGATE_HOME or give --home"
     user = environ.get("HOME", "")
     if os.path.isabs(user) and not os.path.isdir(user) and not os.path.isabs(environ.get("XDG_DATA_HOME", "")):
-        raise _bad_home(f"the user's own folder does not exist; {hint}")
+        raise _bad_home(f"the folder in $HOME does not exist; {hint}")
     try:
         path = user_data_path("tidegate", appauthor=False)
     except RuntimeError:
@@ -58,14 +57,14 @@ def _named(text: str) -> Path:
     if not expanded.strip() or "\0" in expanded:
         raise _bad_home("must be the path of a folder")
     if expanded.startswith("~"):
-        raise _bad_home("'~' does not name a user's folder here")
+        raise _bad_home("this '~' names no user's folder; give the full path")
     if _SCHEME.match(expanded):
-        raise _bad_home("is a folder, not a URL or drive; begin with './' for a folder with such a name")
+        raise _bad_home("must be a folder, not a URL or drive; put './' before a folder with such a name")
     try:
         os.fsencode(expanded)
         expanded.encode()
     except UnicodeEncodeError:
-        raise _bad_home("this locale cannot name that folder; set PYTHONUTF8=1") from None
+        raise _bad_home("this locale cannot encode the folder's name; set PYTHONUTF8=1") from None
     return Path(os.path.abspath(expanded))
 
 

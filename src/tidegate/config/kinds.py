@@ -1,6 +1,6 @@
-"""What a setting may be, in words and in code, and how a table of settings is read.
+"""The kinds of settings, each in words and in code, and the reader of a table of settings.
 
-A dataclass is the schema of a table: each field says what it takes, by its type or by a `SettingKind` beside it.
+A dataclass is the schema of a table. Each field defines its kind by its type, or by a `SettingKind` in its annotation.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SettingKind:
-    """What a setting may be.
+    """The values that a setting accepts.
 
-    wants: in words. read: makes the setting as it is kept; it returns None or raises InvalidArgument for a value that
-    will not do. parse: makes the value from an environment variable's text. explain: the words for a value that will
-    not do.
+    wants: the accepted values, in words. read: returns the stored form of a value; for a wrong value, returns None or
+    raises InvalidArgument. parse: makes the value from an environment variable's text. explain: the words for a
+    particular wrong value.
     """
 
     wants: str
@@ -43,35 +43,35 @@ class SettingKind:
     explain: Callable[[str, Any], str] = lambda wants, _: wants
 
     def accept(self, value: object) -> Any:
-        """Return the value as it is kept, or None where it will not do."""
+        """Return the stored form of the value, or None for a wrong value."""
         try:
             return self.read(value)
         except InvalidArgument:
             return None
 
     def wanted(self, value: object) -> str:
-        """Return what a value that will not do must be, as the end of a message."""
+        """Return the end of the message for a wrong value."""
         return f"must be {self.explain(self.wants, value)}"
 
 
 Schema = Mapping[str, SettingKind]
-"""By key, in the order in which messages list them."""
+"""Kinds by key, in the order in which messages list the keys."""
 
 
 def bad_setting(place: str, reason: str) -> InvalidArgument:
-    """Return the error for a place in the file, named by its keys from the outermost inward."""
+    """Return the error for a place in the file. place: its keys, the outermost first."""
     return InvalidArgument(f"{CONFIG_NAME}: {place}: {reason}", argument=CONFIG_NAME)
 
 
 def schema_of(table: type) -> dict[str, SettingKind]:
-    """Return what each setting of a dataclass may be, by key. A field whose kind is not known is no setting."""
+    """Return the kind of each setting of a dataclass, by key. A field without a known kind is not a setting."""
     hints = get_type_hints(table, include_extras=True)
     kinds = {field.name: _kind_of(hints[field.name]) for field in fields(table)}
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
 def read_table(table: object, schema: Schema, place: str, known: str = "here") -> dict[str, Any]:
-    """Return the settings of a table, each as it is kept. Raises: InvalidArgument, for the first mistake."""
+    """Return the settings of a table in their stored form. Raises: InvalidArgument, for the first mistake."""
     if not isinstance(table, dict):
         raise bad_setting(place, f"must be a section, [{place}]")
     found = dict[str, Any]()
@@ -85,9 +85,9 @@ def read_table(table: object, schema: Schema, place: str, known: str = "here") -
 
 
 def read_named(tables: object, section: str, read: Callable[[str, object], T]) -> dict[str, T]:
-    """Return the tables of a section, by the names that the owner gave them. Raises: InvalidArgument.
+    """Return the tables of a section, by the owner's names for them. Raises: InvalidArgument.
 
-    read: makes one from its name and its table.
+    read: makes one value from its name and its table.
     """
     if not isinstance(tables, dict):
         raise bad_setting(section, f"must be sections, [{section}.NAME]")
@@ -97,28 +97,28 @@ def read_named(tables: object, section: str, read: Callable[[str, object], T]) -
     for name, table in tables.items():
         if not is_name(name):
             one = section.removesuffix("s")
-            raise bad_setting(f"{section}.{name}", f"a {one}'s name is up to 32 of a-z, 0-9 and -")
+            raise bad_setting(f"{section}.{name}", f"a {one}'s name must be 1 to 32 characters of a-z, 0-9 and -")
         found[name] = read(name, table)
     return found
 
 
 def is_text(value: object) -> bool:
-    """Tell whether it is a text that says something, such as a path."""
+    """Return whether the value is a text that is not blank, such as a path."""
     return isinstance(value, str) and value.strip() != "" and "\0" not in value
 
 
 def is_name(value: object) -> bool:
-    """Tell whether it can be the name of a section that the owner names."""
+    """Return whether the value can be the owner's name for a section."""
     return isinstance(value, str) and re.fullmatch(r"[a-z0-9][a-z0-9-]{0,31}", value) is not None
 
 
 def is_variable(value: object) -> bool:
-    """Tell whether it can be the name of an environment variable, and is not rather what one holds."""
+    """Return whether the value can be the name of an environment variable, rather than the content of one."""
     return isinstance(value, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", value) is not None
 
 
 def is_url(value: object) -> bool:
-    """Tell whether it is a URL that can be reached by HTTP, without a user or a password in it."""
+    """Return whether the value is an HTTP URL without a user or a password."""
     if not is_text(value):
         return False
     try:
@@ -129,12 +129,12 @@ def is_url(value: object) -> bool:
 
 
 def value_if(accepts: Callable[[Any], bool]) -> Callable[[Any], Any]:
-    """Return a reader of the values that are kept as they are, where they will do."""
+    """Return a reader that accepts a value unchanged, if `accepts` is true for it."""
     return lambda value: value if accepts(value) else None
 
 
 def number_up_to(largest: int) -> SettingKind:
-    """Return the kind of whole numbers from 1 to the largest."""
+    """Return the kind of whole numbers from 1 to `largest`."""
     return SettingKind(
         f"a whole number from 1 to {largest}",
         value_if(lambda value: isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= largest),
@@ -143,7 +143,7 @@ def number_up_to(largest: int) -> SettingKind:
 
 
 def _rules(name: str, read: Callable[[Any], Mapping[Any, timedelta]]) -> SettingKind:
-    """Return the kind of a table of ages. The words for a bad one name the rules that will not do."""
+    """Return the kind of a table of ages. The words for a wrong table name its wrong rules."""
     wants = f"a table of {name}, each with an age: {DURATION_FORM}"
     kind = SettingKind(wants, lambda value: read(value) if isinstance(value, dict) else None, _parse_json)
 
@@ -165,17 +165,15 @@ def _parse_json(text: str) -> object:
 NUMBER = number_up_to(_NUMBER_MAX)
 FLAG = SettingKind("true or false", value_if(lambda value: isinstance(value, bool)), {"true": True, "false": False}.get)
 LEVEL = SettingKind(f"one of {', '.join(Level.__members__)}", read_label)
-TEXT = SettingKind("a text, not empty", value_if(is_text))
+TEXT = SettingKind("a text that is not empty", value_if(is_text))
 FILE = SettingKind("the path of a file", lambda value: Path(os.path.expanduser(value)) if is_text(value) else None)
-URL = SettingKind("an http or https URL, without user and password", value_if(is_url))
-VARIABLE = SettingKind(
-    "the name of an environment variable: the key itself does not belong here", value_if(is_variable)
-)
-CHANNEL = SettingKind("the name of a channel, as in [channels.NAME]", value_if(is_name))
+URL = SettingKind("an http or https URL without a user or a password", value_if(is_url))
+VARIABLE = SettingKind("the name of an environment variable, not the key itself", value_if(is_variable))
+CHANNEL = SettingKind("the NAME of a channel in [channels.NAME]", value_if(is_name))
 ZONE = SettingKind("a time zone, such as Europe/Berlin", lambda value: read_zone(value) and value)
 QUIET = SettingKind("two different times of day, such as 22:00-07:00", lambda value: read_quiet(value, None) and value)
 
-# What a field of this type may be, unless its annotation says more.
+# The kind of a field by its type, unless its annotation has a kind.
 _BY_TYPE: Mapping[object, SettingKind] = {
     int: NUMBER,
     bool: FLAG,

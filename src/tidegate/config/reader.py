@@ -1,4 +1,4 @@
-"""Reading the settings of a home: `config.toml`, the variables that override it, and what must hold between them."""
+"""Reads the settings of a home: `config.toml`, the variables that override it, and checks between settings."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _FILE_BYTES_MAX = 64 * 1024
 
 _TYPES: Mapping[str, Any] = {name: kind for name, kind in get_type_hints(Settings).items() if is_dataclass(kind)}
 SECTIONS: Mapping[str, Schema] = {name: schema_of(kind) for name, kind in _TYPES.items()}
-"""The sections whose keys are known, in the order of the dataclass; the others hold tables that the owner names."""
+"""The sections with known keys, in the order of the dataclass. The others hold tables that the owner names."""
 
 _Chosen = dict[str, dict[str, Any]]
 
 
 def read_settings(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings of a home: environment over file over default, the file checked whole.
+    """Return the settings of a home: environment over file over default. The complete file is checked.
 
-    Variables are named `TIDEGATE_<SECTION>_<KEY>`. Raises InvalidArgument, which names file and key, or the variable;
-    StorageError when the file cannot be read.
+    Variables are named `TIDEGATE_<SECTION>_<KEY>`. Raises: InvalidArgument, which names the file and the key, or the
+    variable; StorageError if the file cannot be read.
     """
     tables = _read_file(home / CONFIG_NAME)
     made: dict[str, Any] = {
@@ -50,12 +50,12 @@ def read_settings(home: Path, environ: Mapping[str, str] = os.environ) -> Settin
 
 
 def _check(settings: Settings) -> None:
-    """Raise InvalidArgument where settings contradict one another: nothing is guessed."""
+    """Raise InvalidArgument if settings contradict one another: nothing is guessed."""
     for section in ("run", "trigger"):
         name, argument = getattr(settings, section).channel, f"{section}.channel"
         if name is not None and name not in settings.channels:
             known = ", ".join(settings.channels) or "none"
-            raise InvalidArgument(f"{argument}: there is no [channels.{name}]; there: {known}", argument=argument)
+            raise InvalidArgument(f"{argument}: no section [channels.{name}]; channels: {known}", argument=argument)
     if not settings.trigger.level.can_flow_to(settings.trigger.ceiling):
         raise InvalidArgument("trigger.ceiling: cannot be below trigger.level", argument="trigger.ceiling")
 
@@ -69,7 +69,7 @@ def _schema(section: str, table: object) -> Schema:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, object]]:
-    """Yield section, key and value of each variable that sets something, by the variables' names."""
+    """Yield the section, the key and the value of each variable that is a setting, in the order of their names."""
     for name in sorted(environ):
         for section, schema in SECTIONS.items():
             prefix = f"TIDEGATE_{section}_".upper()
@@ -101,7 +101,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _decode(data: bytes) -> str:
-    """Return the text: UTF-8, with or without a byte order mark, with lines ended in either way."""
+    """Return the text: UTF-8, with or without a byte order mark, with either kind of line end."""
     if len(data) > _FILE_BYTES_MAX:
         raise _bad_line(1, f"the file is larger than {_FILE_BYTES_MAX} bytes")
     try:
@@ -120,14 +120,14 @@ def _parse(text: str) -> dict[str, Any]:
         line = int(at[1]) if at else text.count("\n") + 1
         begun = re.match(r"\s*([A-Za-z0-9_.-]+)\s*=", text.split("\n")[line - 1])
         key = f"{begun[1]}: " if begun else ""
-        reason = f"{key}is not valid TOML{_reason(error)}: look for commas, quotes, brackets"
+        reason = f"{key}is not valid TOML{_reason(error)}: check commas, quotes and brackets"
         raise _bad_line(line, reason) from None
 
 
 def _reason(error: ValueError) -> str:
-    """Return the parser's own words, without a value or a name that it may quote."""
+    """Return the parser's own words, without any value or name that it quotes."""
     words = re.sub(r" \(at .*", "", str(error), flags=re.DOTALL)
-    words = re.sub(r"(['\"]).{3,}?\1|\(.*?\)", "…", words, flags=re.DOTALL)  # a sign of the syntax may stay
+    words = re.sub(r"(['\"]).{3,}?\1|\(.*?\)", "…", words, flags=re.DOTALL)  # a quoted syntax character may stay
     return f" ({words[:1].lower()}{words[1:]})"
 
 

@@ -1,11 +1,11 @@
-"""Foreign servers as `[servers.NAME]` in `config.toml` names them, checked whole.
+"""Foreign servers, from `[servers.NAME]` in `config.toml`, completely checked.
 
     [servers.files]
     command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv/plans"]    # or: url = "https://…"
-    source = "CONFIDENTIAL"    # of whatever its tools return
-    sink = "CONFIDENTIAL"      # the highest that they may be told
+    source = "CONFIDENTIAL"    # level of everything that its tools return
+    sink = "CONFIDENTIAL"      # highest level that may be sent to them
 
-    [servers.files.tools.list_allowed_directories]    # what is set here, comes before what is set above
+    [servers.files.tools.list_allowed_directories]    # overrides the settings above
     source = "INTERNAL"
 
 A tool without source or sink is not callable (P14).
@@ -48,9 +48,9 @@ def _read_command(value: object) -> tuple[str, ...] | None:
 
 
 def _table_of_texts(key: str) -> SettingKind:
-    """Return the kind of a table of texts. key: what each of its names must match."""
+    """Return the kind of a table of texts. key: the pattern of its names."""
 
-    # A name that is no name, or a value with a line end in it, would say something else than it seems to.
+    # A malformed name, or a value with a line end, would mean something else than it seems to.
     def accepts(value: object) -> bool:
         return isinstance(value, dict) and all(
             re.fullmatch(key, name) and isinstance(text, str) and not re.search("[\0\r\n]", text)
@@ -64,8 +64,8 @@ def _table_of_texts(key: str) -> SettingKind:
 class Server:
     """A foreign MCP server. It has a command or a URL.
 
-    cwd: where the command runs; without one, in an empty folder of its own. env: what it gets besides a few
-    variables that every program needs. classification: of tools that are not in `tools`; None: not callable.
+    cwd: the folder in which the command runs; None: an empty folder of its own. env: variables for it, in addition to
+    a few that every program needs. classification: of tools that are not in `tools`; None: not callable.
     timeout_seconds: for a connection, and for each call.
     """
 
@@ -86,14 +86,14 @@ class Server:
     timeout_seconds: Annotated[int, number_up_to(_TIMEOUT_SECONDS_MAX)] = TIMEOUT_SECONDS
 
     def classify(self, tool: str) -> Classification | None:
-        """Return source and sink of a tool; None for one that is not classified."""
+        """Return the source and the sink of a tool; None for a tool without classification."""
         return self.tools.get(tool, self.classification)
 
 
 _CLASSIFICATION = {"source": LEVEL, "sink": LEVEL}
 _TOOLS = SettingKind("a section for each tool", value_if(lambda value: isinstance(value, dict)))
 KEYS = {**schema_of(Server), **_CLASSIFICATION, "tools": _TOOLS, "unsafe_launders": FLAG}
-"""What a server's section may hold."""
+"""The keys of a server's section."""
 
 
 def read_servers(tables: object, home: Path) -> dict[str, Server]:
@@ -115,10 +115,10 @@ def _read_server(name: str, table: object, *, home: Path) -> Server:
     server = Server(name=name, classification=classification, tools=tools, **own)
     if not launders_accepted:
         _check_laundering(server, place)
-    # One that can open the home's files is outside every gate.
+    # A server that can open the home's files bypasses every gate.
     key = exposes_home(server.command, server.cwd, server.env, home) if server.command else None
     if key is not None:
-        raise bad_setting(f"{place}.{key}", "reaches the home, where every memory lies: give it a folder of its own")
+        raise bad_setting(f"{place}.{key}", "reaches the home, which holds every memory: give it another folder")
     return server
 
 
@@ -127,17 +127,18 @@ def _check_transport(found: Mapping[str, Any], place: str) -> None:
         raise bad_setting(place, "needs a command or a url, and not both")
     for key in ("cwd", "env") if "url" in found else ("headers",):
         if key in found:
-            raise bad_setting(f"{place}.{key}", f"has no use beside {'url' if 'url' in found else 'command'}")
+            other = "url" if "url" in found else "command"
+            raise bad_setting(f"{place}.{key}", f"cannot be combined with {other}")
 
 
 def _classification(*tables: Mapping[str, Any]) -> Classification | None:
-    """Return source and sink, each from the first table that has it; None when one of them is missing."""
+    """Return the source and the sink, each from the first table that has it; None if one of them is missing."""
     source, sink = (next((table[key] for table in tables if key in table), None) for key in _CLASSIFICATION)
     return None if source is None or sink is None else Classification(source, sink)
 
 
 def _check_laundering(server: Server, place: str) -> None:
-    """Check that no source is below a sink: what was written high could be read back low."""
+    """Check that no source is below a sink: data written high could be read back low."""
     # P14: within one server, since all its tools may share what they know.
     named = {"the server": server.classification, **{f"{tool!a}": each for tool, each in server.tools.items()}}
     classified = {name: each for name, each in named.items() if each is not None}
@@ -146,8 +147,8 @@ def _check_laundering(server: Server, place: str) -> None:
 
 
 def _laundering(classified: Mapping[str, Classification]) -> str:
-    """Return how, in words: which is written high, and which is read low."""
+    """Return how, in words: which tool is written high, and which is read low."""
     high = max(classified, key=lambda name: classified[name].sink)
     low = min(classified, key=lambda name: classified[name].source)
     sink, source = f"the sink of {high}, {classified[high].sink}", f"the source of {low}, {classified[low].source}"
-    return f"{sink}, is above {source}, so that what was written high could be read back low"
+    return f"{sink}, is above {source}, so data written high could be read back low"

@@ -1,4 +1,4 @@
-"""What can be set in `config.toml`: a dataclass a section, each field with what it may be and its default."""
+"""The settings of `config.toml`: one dataclass per section, each field with its kind and its default."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _KEY_BYTES_MAX = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """How memories are kept. durability: of the compartments; the control store is always fully synchronised."""
+    """How memories are stored. durability: of the compartments; the control store is always fully synchronised."""
 
     durability: Durability = "normal"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
-    """What the audit enters, and the file with its key. reads: whether reads are entered, too."""
+    """The entries of the audit, and the file with its key. reads: whether reads are entered too."""
 
     reads: bool = False
     key_file: Annotated[Path | None, FILE] = None
 
     def secret(self) -> bytes | None:
-        """Return the bytes of the key file exactly as they are; None when no key is configured.
+        """Return the exact bytes of the key file; None if no key is configured.
 
-        Raises InvalidArgument when there is no such file, or it is too short or too long: a chain is never left unkeyed
-        by accident (P9).
+        Raises: InvalidArgument if the file is missing, too short or too long: a chain never stays unkeyed by accident
+        (P9).
         """
         if self.key_file is None:
             return None
@@ -61,15 +61,15 @@ def _bad_key_file(reason: str) -> InvalidArgument:
 class ChatSettings:
     """How the agent talks. model: `provider:model`, or a model at `base_url`, which is an OpenAI-compatible server.
 
-    api_key_env: the variable that holds the key for `base_url`; other providers' keys are in their usual ones.
-    level: where a conversation starts. clearance: the highest level that the terminal may show. model_clearance: the
-    highest that the model's provider may be told.
+    api_key_env: the variable that holds the key for `base_url`; other providers' keys are in their usual variables.
+    level: the first level of a conversation. clearance: the highest level that the terminal may show. model_clearance:
+    the highest level that may be sent to the model's provider.
     """
 
     model: Annotated[str | None, TEXT] = None
     base_url: Annotated[str | None, URL] = None
     api_key_env: Annotated[str | None, VARIABLE] = None
-    level: Level = Level.INTERNAL  # what an owner types at their own terminal is not public
+    level: Level = Level.INTERNAL  # what the owner types at the terminal is not public
     clearance: Level = Level.RESTRICTED
     model_clearance: Level = Level.RESTRICTED
     history_chars_max: int = 48_000
@@ -78,10 +78,10 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How wake-ups run. grace_minutes: how late one may start. time_limit_minutes: after which a run is stopped.
+    """How wake-ups run. grace_minutes: how late a run may start. time_limit_minutes: when a run is stopped.
 
-    lease_seconds: how long a run shows no sign of life before it counts as interrupted. rerun_interrupted: once, then.
-    channel: where results go that name none; None: they are only kept.
+    lease_seconds: how long a run may show no sign of life before it counts as interrupted. rerun_interrupted: whether
+    an interrupted run is repeated once. channel: for results of jobs without a channel; None: results are only kept.
     """
 
     grace_minutes: int = 60
@@ -93,9 +93,9 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class TriggerSettings:
-    """When an agent that has a TRIGGER.md wakes by itself: every so many minutes, outside the quiet hours.
+    """When an agent with a TRIGGER.md wakes without a job: every `every_minutes`, outside the quiet hours.
 
-    level: where its sessions start. ceiling: how high they may rise.
+    level: the first taint of its sessions. ceiling: how high they may rise.
     """
 
     every_minutes: int = 30
