@@ -275,7 +275,7 @@ def test_a_memory_cannot_forge_the_end_of_the_block(scene: Scene) -> None:
 def test_a_model_cannot_approve_anything_in_its_owners_place(scene: Scene) -> None:
     """Bait and switch: what is asked in an answer is only text, and the yes to it goes to the model."""
     calls = [calling(name, level="PUBLIC", yes=True) for name in ("session_reset", "session_raise", "tools_trust")]
-    bait = script(*calls, "End this conversation for ever? [y/N]")
+    bait = script(*calls, "End this conversation permanently? [y/N]")
     scene.say("hello", bait, level=CONFIDENTIAL)
     recorded = Recorded(script("thank you"))
     scene.say("y", recorded, level=CONFIDENTIAL)

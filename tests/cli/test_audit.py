@@ -93,7 +93,7 @@ def test_show_does_without_the_names_where_the_sessions_cannot_be_read(made: Run
     ran = made("audit", "show")
     assert (ran.code, len(ran.out.splitlines())) == (0, 4)
     assert ran.err.startswith("a session has an unknown level")
-    assert ran.err.endswith("; sessions are shown by their ids\n")
+    assert ran.err.endswith("; sessions are shown by their IDs\n")
     assert rows(made("audit", "show", "--json")) == [{**row, "session_name": None} for row in before]
     assert made("audit", "show", "--session", "main").code == 3
 
@@ -149,7 +149,7 @@ def test_verify_of_what_holds_is_exit_0_and_says_what_it_proves(made: Run) -> No
     ran = made("audit", "verify")
     assert ran.code == 0
     assert ran.out.splitlines()[3].startswith("PUBLIC        holds   3 entries, no anchor, no key")
-    assert "a key that is kept under the same user does not protect" in ran.err
+    assert "A key kept under the same user does not protect" in ran.err
     found = rows(made("audit", "verify", "--json"))
     assert [(row["level"], row["holds"], row["problems"]) for row in found] == [
         (level, True, []) for level in ("RESTRICTED", "CONFIDENTIAL", "INTERNAL", "PUBLIC")

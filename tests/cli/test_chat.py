@@ -172,7 +172,7 @@ def say(cli: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def test_a_person_tells_leaves_comes_back_and_is_known(sits: Any) -> None:
     first = sits()
-    first.sees("assistant, session chat, at INTERNAL. /help shows what you can do.\n")
+    first.sees("assistant, session chat, at INTERNAL. /help lists the commands.\n")
     first.sees("INTERNAL> ")
     first.type("Hello, my name is Ada.")
     first.sees("· memory_save")
@@ -219,11 +219,11 @@ def test_the_owners_commands_do_what_help_says(sits: Any, script: str, cli: Run)
     person.sees("ceiling CONFIDENTIAL")
     person.type("/raise RESTRICTED")
     person.sees("tidegate: the session's ceiling forbids it")
-    person.sees("; here, /ceiling LEVEL lifts it")
+    person.sees("; here, use /ceiling LEVEL")
     person.type("/raise sky-high")
     person.sees("must be one of PUBLIC")
     person.type("/forget offers")
-    person.sees("at this session's level; there is one at INTERNAL")
+    person.sees("at this session's level; one exists at INTERNAL")
     person.type("/nonsense")
     person.sees("no such command")
     person.type("/level")
@@ -536,7 +536,7 @@ def test_a_held_answer_is_no_answer(say: Run, monkeypatch: pytest.MonkeyPatch) -
         (
             "MODEL_CLEARANCE",
             ("--new",),
-            "chat.level: INTERNAL is above chat.model_clearance, PUBLIC: no answer could be had",
+            "chat.level: INTERNAL is above chat.model_clearance (PUBLIC), so the model could not answer",
         ),
     ],
 )

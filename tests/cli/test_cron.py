@@ -144,7 +144,7 @@ def test_an_event_of_the_same_id_is_queued_once(cli: Run) -> None:
     again = cli("cron", "run-now", "digest", "--event", "-", "--id", "7", "--json", stdin=b"came in").json
     assert first["number"] == again["number"] == 2
     assert cli("run", "--once", "--json").err == ""
-    assert cli("cron", "run-now", "digest", "--event", "x", "--id", "7").out == "run 2 had this event\n"
+    assert cli("cron", "run-now", "digest", "--event", "x", "--id", "7").out == "run 2 already has this event\n"
 
 
 def test_the_list_shows_the_beginning_of_a_prompt_and_utc_where_a_zone_is_gone(

@@ -47,7 +47,7 @@ def test_it_shows_every_step_and_ends_with_a_configuration(process: Run, tmp_pat
         "  < deleted at INTERNAL, still visible: PUBLIC",
         '  < "Ada Lovelace" (PUBLIC)',
         "  $ tidegate --agent companion chat --message 'Hello, my name is Grace Hopper.'",
-        "    \u2713 saved unasked",
+        "    \u2713 the agent saves the name without being asked",
         "  $ tidegate --agent companion chat --new --message 'What is my name?'",
         "  < The user's name is Grace Hopper.",
         "  < The user's name is Grace Brewster Hopper.",
@@ -57,7 +57,7 @@ def test_it_shows_every_step_and_ends_with_a_configuration(process: Run, tmp_pat
         "  $ tidegate --agent companion run --once",
         "  < It is time to call Ada.",
         "  < I reminded the user to call Ada.",
-        "    \u2713 below its level there is no trace of the job",
+        "    \u2713 below its level, the job leaves no trace",
     ):
         assert line in shown  # in this order
     assert max(map(len, transcript.splitlines())) <= 100

@@ -14,14 +14,14 @@ def test_a_home_that_is_well_is_exit_0(cli: Run) -> None:
     cli("save", "k", "one")
     ran = cli("doctor")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err.endswith("nothing is wrong\n")
+    assert ran.err.endswith("no problems found\n")
     assert cli("doctor", "--json").stderr == b""
 
 
 def test_a_home_that_is_not_there_is_exit_0_and_not_made(cli: Run, home: Path) -> None:
     ran = cli("doctor")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"there is no home at {home}: nothing was saved there yet\n"
+    assert ran.err == f"no home at {home}: nothing has been saved there yet\n"
     assert cli("doctor", "--json").stderr == b""
     assert not home.exists()
 
@@ -36,7 +36,7 @@ def test_findings_are_exit_1_and_say_what_to_do(cli: Run, home: Path) -> None:
     (finding,) = [json.loads(line) for line in cli("doctor", "--json").out.splitlines()]
     assert set(finding) == {"severity", "where", "problem", "advice", "repaired"}
     told = ran.err.splitlines()
-    assert told[0] == f"the home at {home}"
+    assert told[0] == f"home: {home}"
     assert str(home) not in ran.out + "".join(told[1:])
 
 

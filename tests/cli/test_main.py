@@ -102,13 +102,13 @@ def test_help_shows_the_common_options_that_a_command_takes_and_the_others_are_r
         for name in {*Options.__slots__} - shown:
             ran = cli(f"--{name}", "PUBLIC", *words, "--json")
             assert (ran.code, ran.error["argument"]) == (2, name)
-            assert ran.error["message"] == f"{name}: this command has no use for --{name}"
+            assert ran.error["message"] == f"{name}: this command does not take --{name}"
 
 
 def test_what_a_common_option_means_is_said_where_it_is_not_the_usual(cli: Run) -> None:
-    assert "--session NAME  Only what was done in this session" in cli("audit", "show", "--help").out
+    assert "--session NAME  Only entries of this session" in cli("audit", "show", "--help").out
     assert "[default: PUBLIC]" in " ".join(cli("save", "--help").out.split())
-    assert "[default: all of them]" in " ".join(cli("history", "--help").out.split())
+    assert "[default: all levels]" in " ".join(cli("history", "--help").out.split())
 
 
 def test_after_two_dashes_json_is_a_word(cli: Run) -> None:

@@ -47,7 +47,7 @@ def test_get_of_nothing_is_exit_1_and_an_answer(cli: Run) -> None:
     assert (ran.code, ran.json) == (1, {"found": False, "key": "nothing"})
     ran = cli("get", "nothing")
     assert (ran.code, ran.out) == (1, "")
-    assert "nothing is saved" in ran.err
+    assert "no memory under this key" in ran.err
 
 
 def test_a_read_makes_nothing(cli: Run, home: Path) -> None:
@@ -92,7 +92,7 @@ def test_delete_says_what_shows_again(cli: Run) -> None:
     ran = cli("delete", "k", "--level", "INTERNAL", "--json")
     assert ran.json == {"deleted": True, "key": "k", "classification": "INTERNAL", "still_visible": "PUBLIC"}
     saved(cli, "k", "high", "--level", "INTERNAL")
-    assert "the PUBLIC memory shows again" in cli("delete", "k", "--level", "INTERNAL").out
+    assert "the PUBLIC memory is visible again" in cli("delete", "k", "--level", "INTERNAL").out
 
 
 def test_delete_says_where_the_key_is_visible_that_it_did_not_delete(cli: Run) -> None:
@@ -100,7 +100,7 @@ def test_delete_says_where_the_key_is_visible_that_it_did_not_delete(cli: Run) -
     cli("save", "k", "high", "--level", "RESTRICTED")
     ran = cli("delete", "k", "--level", "INTERNAL")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.endswith("at this session's level; there is one at PUBLIC, and --level PUBLIC acts there\n")
+    assert ran.err.endswith("at this session's level; one exists at PUBLIC; use --level PUBLIC\n")
     assert cli("delete", "k", "--level", "INTERNAL", "--json").error == {
         "code": "NOT_FOUND",
         "message": "key: nothing is saved under it at this session's level",
@@ -124,15 +124,15 @@ def test_p5_who_finds_nothing_is_told_how_to_look_in_words_that_depend_on_nothin
     cli("session", "new", "main")
     if hidden:
         cli("save", "k", "secret", "--tag", "t", "--level", "CONFIDENTIAL")
-    hint = "that PUBLIC may see; --level RESTRICTED sees every level\n"
-    assert cli("list").err == f"nothing is saved {hint}"
-    assert cli("search", "nothing").err == f"nothing found {hint}"
-    assert cli("search", "nothing", "--level", "RESTRICTED").err == "nothing found\n"
-    assert cli("list", "--tag", "t").err == f"nothing with that tag is saved {hint}"
-    assert cli("list", "--session", "main").err == "nothing is saved that this session may see\n"
-    said = "nothing is saved under that key that INTERNAL may see; --level RESTRICTED sees every level\n"
+    hint = "is visible at PUBLIC; --level RESTRICTED sees every level\n"
+    assert cli("list").err == f"no memory {hint}"
+    assert cli("search", "nothing").err == f"no match {hint}"
+    assert cli("search", "nothing", "--level", "RESTRICTED").err == "no match\n"
+    assert cli("list", "--tag", "t").err == f"no memory with this tag {hint}"
+    assert cli("list", "--session", "main").err == "no memory is visible to this session\n"
+    said = "no memory under this key is visible at INTERNAL; --level RESTRICTED sees every level\n"
     assert cli("get", "k", "--level", "INTERNAL").err == said
-    assert cli("get", "other", "--level", "RESTRICTED").err == "nothing is saved under that key\n"
+    assert cli("get", "other", "--level", "RESTRICTED").err == "no memory under this key\n"
     assert cli("get", "k", "--json").stderr == b""
 
 

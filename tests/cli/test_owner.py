@@ -151,7 +151,7 @@ def test_relabel_downward_needs_yes_without_a_terminal(made: Run) -> None:
 
 def test_relabel_downward_asks_at_a_terminal(made: Run, home: Path) -> None:
     code, asking = asked(home, "n\n", "relabel", "k", "--to", "INTERNAL")
-    assert (code, "Show k, which is CONFIDENTIAL, to INTERNAL sessions?" in asking) == (1, True)
+    assert (code, "Show k (CONFIDENTIAL) to INTERNAL sessions?" in asking) == (1, True)
     assert "nothing was changed" in asking
     assert asked(home, "y\n", "relabel", "k", "--to", "INTERNAL")[0] == 0
     assert made("get", "k", "--level", "INTERNAL", "--json").json["content"] == "high"
@@ -182,13 +182,13 @@ def test_purge_tells_what_it_removed_level_by_level(made: Run) -> None:
 
 def test_purge_at_one_level_leaves_the_others(made: Run) -> None:
     ran = made("purge", "--older-than", "0s", "--level", "CONFIDENTIAL", "--yes")
-    assert ran.out == "CONFIDENTIAL  removed 0 versions, among them 0 whole memories\n"
+    assert ran.out == "CONFIDENTIAL  removed 0 versions, including 0 complete memories\n"
     assert len(rows(made("history", "k", "--json"))) == 3
 
 
 def test_purge_as_a_dry_run_removes_nothing(made: Run) -> None:
     shown = made("purge", "--older-than", "0", "--dry-run").out
-    assert "PUBLIC        would remove 1 version, among them 0 whole memories\n" in shown
+    assert "PUBLIC        would remove 1 version, including 0 complete memories\n" in shown
     assert rows(made("purge", "--older-than", "0", "--dry-run", "--json"))[3]["dry_run"]
     assert len(rows(made("history", "k", "--json"))) == 3
 
@@ -198,7 +198,7 @@ def test_purge_asks_and_needs_yes_without_a_terminal(made: Run, home: Path) -> N
     assert (ran.code, ran.error["argument"]) == (2, "yes")
     assert ran.error["message"].startswith("this cannot be undone")
     code, asking = asked(home, "n\n", "purge", "--older-than", "0")
-    assert (code, "Remove 1 version for ever?" in asking) == (1, True)
+    assert (code, "Remove 1 version permanently?" in asking) == (1, True)
     assert len(rows(made("history", "k", "--json"))) == 3
     assert asked(home, "y\n", "purge", "--older-than", "0")[0] == 0
     assert len(rows(made("history", "k", "--json"))) == 2
@@ -262,7 +262,7 @@ def test_erase_removes_an_agent_and_tells_where_its_chains_ended(made: Run) -> N
 
 def test_erase_as_a_dry_run_erases_nothing(made: Run) -> None:
     ran = made("agent", "erase", "assistant", "--dry-run")
-    assert ran.out.startswith("would erase assistant: 4 levels, 0 living sessions\n")
+    assert ran.out.startswith("would erase assistant: 4 levels, 0 active sessions\n")
     assert made("agent", "erase", "assistant", "--dry-run", "--json").json["dry_run"]
     assert made("get", "k", "--json").json["content"] == "two"
 

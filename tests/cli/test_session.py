@@ -191,7 +191,7 @@ def test_a_reset_without_a_terminal_needs_yes(cli: Run) -> None:
 def test_a_reset_on_a_terminal_asks(cli: Run, answer: bytes, code: int, ended: bool) -> None:
     cli("session", "new", "main")
     ran = cli("session", "reset", "main", stdin=answer, terminal=True)
-    assert (ran.code, "for ever?" in ran.err, "for ever?" in ran.out) == (code, True, False)
+    assert (ran.code, "permanently?" in ran.err, "permanently?" in ran.out) == (code, True, False)
     assert shown(cli, "main")["ended"] is ended
 
 

@@ -41,7 +41,7 @@ def row(pin: str) -> dict[str, Any]:
 
 def test_without_servers_there_is_nothing_to_list(cli: Run) -> None:
     ran = cli("tools", "list")
-    assert (ran.code, ran.out, ran.err) == (0, "", "no servers: config.toml names none\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "no servers in config.toml\n")
 
 
 def test_list_shows_each_tool_with_source_sink_and_pin(configured: Path, cli: Run) -> None:
@@ -74,7 +74,7 @@ def test_a_server_that_cannot_be_asked_is_shown_as_unreachable(configured: Path,
     assert all("cannot be started" in json.loads(line)["reason"] for line in ran.out.splitlines())
     ran = cli("tools", "list")
     assert ran.code == 1
-    assert ran.err.startswith("hostile: asking it for its tools\nhostile: the server cannot be started")
+    assert ran.err.startswith("hostile: asking for its tools\nhostile: the server cannot be started")
     assert "b: no tools are known\n" in ran.out
 
 
@@ -106,13 +106,13 @@ def test_a_server_that_config_toml_does_not_name_is_refused(configured: Path, cl
     for words in (("list", "other"), ("trust", "other")):
         ran = cli("tools", *words, "--json")
         assert ran.code == 2
-        assert ran.error["message"] == "name: config.toml has no such server"
+        assert ran.error["message"] == "name: config.toml has no server of this name"
 
 
 def test_trust_shows_what_there_is_to_look_at_and_changes_nothing_on_a_dry_run(configured: Path, cli: Run) -> None:
     ran = cli("tools", "trust", "hostile", "--dry-run")
     assert (ran.code, ran.out) == (0, "hostile: nothing was changed\n")
-    assert ran.err.startswith("hostile: asking it for its tools\nnew: echo\n")
+    assert ran.err.startswith("hostile: asking for its tools\nnew: echo\n")
     assert '  + "description": "Says the same again.",\n' in ran.err
     assert Pins(configured).of("hostile") == {}
 
@@ -147,7 +147,7 @@ def test_p14_a_changed_definition_is_shown_and_trusted_anew(configured: Path, cl
     configure(configured, "other-words")
     assert rows(cli("tools", "list", "--json")) == [row("changed")]
     ran = cli("tools", "trust", "hostile", "--dry-run")
-    assert ran.err.startswith("hostile: asking it for its tools\nchanged: echo\n")
+    assert ran.err.startswith("hostile: asking for its tools\nchanged: echo\n")
     assert '  - "description": "Says the same again.",\n' in ran.err
     assert "type" not in ran.err, "what stands as it stood is not shown as changed"
     assert '  + "description": "Says\\u001b[2J something else.",\n' in ran.err
@@ -161,7 +161,7 @@ def test_trust_of_what_is_trusted_changes_nothing(configured: Path, cli: Run) ->
     cli("tools", "trust", "hostile", "--yes")
     before = (configured / "pins.json").read_bytes()
     ran = cli("tools", "trust", "hostile")
-    assert (ran.code, ran.out) == (0, "hostile: every tool is as you trusted it\n")
+    assert (ran.code, ran.out) == (0, "hostile: all tools are as you trusted them\n")
     assert cli("tools", "trust", "hostile", "--json", "--dry-run").json["trusted"] is True
     assert (configured / "pins.json").read_bytes() == before
 
@@ -187,7 +187,7 @@ def test_check_explains_an_allowed_call_with_rule_and_levels(configured: Path, c
         "tool": "hostile__echo",
         "allowed": True,
         "rule": "P4",
-        "reason": "the taint can flow to the sink, and joined with the source to the ceiling",
+        "reason": "the taint can flow to the sink; the taint joined with the source can flow to the ceiling",
         "taint_after": "CONFIDENTIAL",
         "session": None,
         "taint": "PUBLIC",
@@ -235,23 +235,23 @@ def test_check_explains_in_lines_for_people(configured: Path, cli: Run) -> None:
     cli("tools", "trust", "hostile", "--yes")
     assert cli("tools", "check", "hostile__echo").out.splitlines() == [
         "allowed, and raises the taint to CONFIDENTIAL (P4): "
-        "the taint can flow to the sink, and joined with the source to the ceiling",
+        "the taint can flow to the sink; the taint joined with the source can flow to the ceiling",
         "  taint PUBLIC, ceiling RESTRICTED",
-        "  source CONFIDENTIAL, sink INTERNAL, pin trusted, as last trusted: the server was not asked",
+        "  source CONFIDENTIAL, sink INTERNAL, pin trusted (the server was not asked)",
     ]
     assert cli("tools", "check", "hostile__echo").err == ""
     ran = cli("tools", "check", "nothing")
     refused = ran.out.splitlines()
-    assert refused[0] == "no such tool, so refused (P17): unknown tool"
+    assert refused[0] == "no such tool: refused (P17): unknown tool"
     assert refused[2] == "  source none, sink none, pin unknown"
     assert ran.err == (
-        "nothing is none of the trusted tools (hostile__echo); `tidegate tools list` asks the servers for theirs\n"
+        "nothing is not a trusted tool (trusted: hostile__echo); `tidegate tools list` asks the servers for theirs\n"
     )
 
 
 def test_check_of_a_tool_names_it_also_where_none_is_trusted(configured: Path, cli: Run) -> None:
     ran = cli("tools", "check", "hostile__echo")
-    assert (ran.code, "hostile__echo is none of the trusted tools (there are none); " in ran.err) == (1, True)
+    assert (ran.code, "hostile__echo is not a trusted tool (trusted: none); " in ran.err) == (1, True)
 
 
 def test_check_of_a_session_that_nobody_made_is_refused(configured: Path, cli: Run) -> None:

@@ -127,7 +127,7 @@ def test_a_dry_run_names_some_keys_to_people_and_all_in_json(cli: Run, tmp_path:
     keys = [f"k{number}" for number in range(25)]
     path = write(tmp_path / "in.jsonl", *({"key": key, "content": "x"} for key in keys))
     ran = cli("import", path, "--dry-run")
-    assert (ran.code, ran.out.splitlines()[-2:]) == (0, ["create  k19", "create  and 5 more; --json names them all"])
+    assert (ran.code, ran.out.splitlines()[-2:]) == (0, ["create  k19", "create  and 5 more; --json lists them all"])
     assert cli("import", path, "--dry-run", "--json").json["creates"] == keys
     assert "creates" not in cli("import", path, "--json").json
 

@@ -95,7 +95,7 @@ def running(*words: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
     assert process.stderr is not None
     try:
-        assert process.stderr.readline() == "tidegate run: awake\n"
+        assert process.stderr.readline() == "tidegate run: started\n"
         yield process
     finally:
         process.kill()

@@ -1,4 +1,4 @@
-"""The audit chains: showing, verifying, anchoring them. The owner's acts."""
+"""Owner commands that show, verify and anchor the audit chains."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from tidegate.store import Store
 
 _ACTIONS = click.Choice([action.value for action in Action if action is not Action.UNKNOWN])
-_COMMON = {**AT_ALL_LEVELS, "session": "Only what was done in this session, by its name or its id."}
+_COMMON = {**AT_ALL_LEVELS, "session": "Only entries of this session, by its name or ID."}
 _OWNER = "owner"
-_LAST_MAX = 100_000  # they are held at once
+_LAST_MAX = 100_000  # all of them are in memory at once
 _WHAT_IT_PROVES = """\
-What this proves: nothing up to the last anchor was changed, taken out or moved. Beyond it, entries cut from the end go
-unseen; so keep anchors where nobody who can write here can. Whoever can read the key can make a chain anew, and one
-without a key anybody can: a key that is kept under the same user does not protect from that user."""
+What this proves: up to the last anchor, no entry was changed, removed or moved. After the last anchor, entries cut from
+the end are not noticed, so keep anchors where nobody who can write here can write. Anyone who can read the key can
+forge a chain; without a key, anyone can. A key kept under the same user does not protect from that user."""
 
 
 @click.group(cls=Group, common=_COMMON)
 def audit() -> None:
-    """Show, verify and anchor the audit chains: the owner's acts."""
+    """Show, verify and anchor the audit chains. These are owner commands."""
 
 
 @audit.command(
@@ -48,14 +48,14 @@ def audit() -> None:
 @click.option(
     "--action", "actions", multiple=True, type=_ACTIONS, metavar="ACTION", help=f"{', '.join(_ACTIONS.choices)}."
 )
-@click.option("--since", metavar="TIME", help="ISO 8601; without a zone it is UTC.")
-@click.option("--until", metavar="TIME", help="ISO 8601; that moment included.")
-@click.option("--last", type=click.IntRange(1, _LAST_MAX), metavar="N", help="Only the newest N of them.")
+@click.option("--since", metavar="TIME", help="Earliest time, ISO 8601. Without a zone it is UTC.")
+@click.option("--until", metavar="TIME", help="Latest time, ISO 8601, inclusive. Without a zone it is UTC.")
+@click.option("--last", type=click.IntRange(1, _LAST_MAX), metavar="N", help="Only the newest N entries.")
 def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: int | None) -> None:
-    """Show the entries of all levels (or of --level, or of --session), oldest first, one a line.
+    """Show audit entries, oldest first, one per line.
 
-    A session is shown by its name, if it has one; JSON has its id as well. The key is shown while the version that an
-    entry is about is kept, and what it is the key of, if not of a memory: the chain itself does not hold it.
+    A session is shown by its name, if it has one; JSON also has its ID. The chain itself holds no keys: an entry's key,
+    and its kind if it is not a memory, are shown while that version is kept.
     """
     from tidegate.owner.audit_query import AuditFilter
 
@@ -78,11 +78,11 @@ def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: 
 
 
 @audit.command(common=AT_ALL_LEVELS, examples=("tidegate audit verify", "tidegate audit verify --anchor anchors.jsonl"))
-@click.option("--anchor", "file", metavar="FILE", help="What `audit anchor` printed, once or many times.")
+@click.option("--anchor", "file", metavar="FILE", help="Output of `audit anchor`, from one or several times.")
 def verify(file: str | None) -> int:
-    """Check that each chain holds, reaches its anchors, and tells of everything that is stored.
+    """Check that each chain holds, reaches its anchors, and covers everything that is stored.
 
-    JSON: one object a level. Exit code 1 when anything is wrong; the first entry concerned is named.
+    JSON: one object per level. Exit code 1 if anything is wrong; the first wrong entry is named.
     """
     anchors = () if file is None else read_anchor_file(file)
     with open_owner() as owner:
@@ -96,20 +96,23 @@ def verify(file: str | None) -> int:
 
 @audit.command(common=AT_ALL_LEVELS, examples=("tidegate audit anchor >> anchors.jsonl",))
 def anchor() -> None:
-    """Print where each chain ends now, as JSON, one object a level. Keep it where nobody who can write here can."""
+    """Print where each chain ends now, as JSON, one object per level.
+
+    Keep the output where nobody who can write here can write.
+    """
     with open_owner() as owner:
         for head in owner.anchor(options().level):
             output.emit(output.to_json(head))
 
 
 def _names(store: Store) -> Mapping[str, str]:
-    """Return the sessions' names, by id. Where they cannot be read the chains are shown all the same."""
+    """Return the sessions' names by ID. If they cannot be read, the chains are shown without them."""
     try:
         return {row.id: row.name or row.id for row in store.sessions.list(options().agent)}
     except StorageError as failure:
         if options().session is not None:
             raise
-        info(f"{failure.message}; sessions are shown by their ids")
+        info(f"{failure.message}; sessions are shown by their IDs")
         return {}
 
 
@@ -143,7 +146,7 @@ def _text(line: AuditLine, name: str | None) -> str:
     who = output.escape(event.session) or _OWNER
     if name is not None:
         who = output.word(name) if name != _OWNER else output.to_json(name)
-    # What others wrote comes last, where nothing after it could be forged.
+    # Text from others comes last, so that it cannot forge anything after it.
     about = f"  {output.escape(line.key)}" if line.key is not None else ""
     kind = "" if line.kind in (None, RecordKind.MEMORY) else f"{line.kind} "
     return f"{place}  {who:<32}  {event.action:<8}  {kind}{output.escape(event.detail)}{about}"

@@ -1,4 +1,4 @@
-"""A conversation with the agent: at the terminal, or one message for programs."""
+"""The command to talk with the agent: at the terminal, or with one message for programs."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from tidegate.cli.chat_session import ChatPlace
 
 
-_LEVEL = "Where it starts or, without --session, stands. [default: chat.level in config.toml]"
+_LEVEL = "Level to start at. [default: chat.level in config.toml]"
 
 
 @click.command(
     cls=Command,
-    common={"session": "The conversation of this name.", "level": _LEVEL},
+    common={"session": "Name of the conversation.", "level": _LEVEL},
     examples=(
         "tidegate chat",
         'tidegate chat --message "What do you know about me?"',
         "tidegate chat --session mail --level CONFIDENTIAL --message - --json < letter.txt",
     ),
 )
-@click.option("--message", metavar="TEXT", help="Say this, show the answer, and end. - reads standard input.")
-@click.option("--new", is_flag=True, help="Begin a new conversation beside the one there is.")
+@click.option("--message", metavar="TEXT", help="Send TEXT, show the answer, and exit; - reads standard input.")
+@click.option("--new", is_flag=True, help="Start a new conversation; the current one stays.")
 def chat(message: str | None, new: bool) -> int:
-    """Talk with the agent, which remembers.
+    """Talk with the agent.
 
-    The conversation goes on where it was left, at the level at which it was left. With --session it is the one of that
-    name, opened or resumed. With --level alone it is one that is not stored, at exactly that level. The model is
+    The last conversation continues, at the level it has reached. With --session, the conversation of that name is
+    opened or resumed. With --level alone, the conversation is at exactly that level and is not stored. The model is
     chat.model in config.toml, or TIDEGATE_CHAT_MODEL.
     """
     from tidegate.agent.opening import open_configured
@@ -44,13 +44,13 @@ def chat(message: str | None, new: bool) -> int:
 
     home = find_home(options().home)
     settings = read_settings(home)
-    model = open_configured(settings.chat)  # before anything is made, as all that can fail
+    model = open_configured(settings.chat)  # whatever can fail comes before anything is created
     place = _place(new, settings.chat.level)
     text = standard_input("message") if message == "-" else message
     if text is not None:
         text = check_content(text, settings.limits, "message")
     if text is None and (options().json or not (sys.stdin.isatty() and sys.stdout.isatty())):
-        raise InvalidArgument("message: without a terminal, and for --json, it needs --message", argument="message")
+        raise InvalidArgument("message: is required without a terminal and with --json", argument="message")
     with open_store() as store, Chat(store, home, settings, model, place) as conversation:
         return conversation.say_once(text, as_json=options().json) if text is not None else conversation.run()
 
@@ -60,5 +60,5 @@ def _place(new: bool, level: Level) -> ChatPlace:
 
     chosen = options()
     if new and (chosen.session is not None or chosen.level is not None):
-        raise InvalidArgument("new: has no use beside --session or --level", argument="new")
+        raise InvalidArgument("new: cannot be combined with --session or --level", argument="new")
     return ChatPlace(chosen.agent, chosen.session, level if chosen.level is None else chosen.level, chosen.level, new)

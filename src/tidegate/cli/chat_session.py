@@ -1,4 +1,4 @@
-"""The chat: which session it is in, one turn after the other, and what the owner can do in between."""
+"""The chat: choosing its session, one turn after the other, and the owner's commands in between."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
     from tidegate.gateway.gateway import Gateway
 
 NAME = "chat"
-"""The session of a chat that names none; after a reset it is chat-2, and so on."""
+"""The session of a chat without --session; after a reset it is chat-2, and so on."""
 
 HELP = """\
-/memory [WORDS]  what is remembered here; with words, what matches them
-/forget KEY      forget one memory
-/todo            the to-do list
-/level           where this conversation stands
-/raise LEVEL     raise it, for good
-/ceiling LEVEL   how high it may rise
-/reset           end it for ever, and start afresh
-/help            this
-/quit            leave; the next chat goes on here (also Ctrl-D)
-Ctrl-C stops an answer. Whatever else you type goes to the model."""
+/memory [WORDS]  list the memories, or search them for WORDS
+/forget KEY      delete one memory
+/todo            show the to-do list
+/level           show the level of this conversation
+/raise LEVEL     raise the level, permanently
+/ceiling LEVEL   set how high the level may rise
+/reset           end this conversation permanently, and start a new one
+/help            show this help
+/quit            leave; the next chat continues here (also Ctrl-D)
+Ctrl-C stops an answer. Anything else you type goes to the model."""
 
 _SHOWING = ("/memory", "/forget", "/todo")
-"""Commands that show what is stored."""
+"""Commands that show stored data."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatPlace:
-    """Where to talk. name: of the session; None: the usual one. start: the level of a new one. wanted: as the owner
-    asked, if they did; without a name, such a conversation is not stored. new: not in the one there is.
+    """Where to talk. name: of the session; None: the usual one. start: the level of a new session. wanted: the level
+    that the owner gave, if any; without a name, such a conversation is not stored. new: start another conversation.
     """
 
     agent: str
@@ -58,12 +58,13 @@ class ChatPlace:
 def open_session(store: Store, place: ChatPlace, settings: ChatSettings) -> Session:
     """Return the session to talk in, opened or resumed at its stored taint.
 
-    Raises: InvalidArgument where no answer could be had or shown, Refused (ended), StorageError.
+    Raises: InvalidArgument if the model could not answer or the answer could not be shown, Refused (ended),
+    StorageError.
     """
     rows = {row.name or "": row.ended for row in store.sessions.list(place.agent)}
-    living = [each for each in _numbered(NAME, rows) if not rows[each]]  # oldest first
-    name = place.name or (living[-1] if living and not place.new else next_name(NAME, rows))
-    if place.wanted is not None or name not in rows:  # one that is resumed may be lower, and of use
+    active = [each for each in _numbered(NAME, rows) if not rows[each]]  # oldest first
+    name = place.name or (active[-1] if active and not place.new else next_name(NAME, rows))
+    if place.wanted is not None or name not in rows:  # a resumed session may be lower, and then works
         _check_start(place, settings)
     if place.name is None and place.wanted is not None:
         return store.session(place.agent, level=place.wanted)
@@ -74,18 +75,18 @@ def open_session(store: Store, place: ChatPlace, settings: ChatSettings) -> Sess
         before = session.taint
         after = session.raise_taint(place.wanted, reason="opened")
         if after is not before:
-            output.warn(f"tidegate: {name} was raised from {before} to {after}, for good")
+            output.warn(f"tidegate: {name} was raised from {before} to {after}, permanently")
     return session
 
 
 def _check_start(place: ChatPlace, settings: ChatSettings) -> None:
     argument = "chat.level" if place.wanted is None else "level"
-    for key, purpose in (("clearance", "shown"), ("model_clearance", "had of the model")):
+    for key, effect in (("clearance", "no answer could be shown"), ("model_clearance", "the model could not answer")):
         clearance: Level = getattr(settings, key)
         if not place.start.can_flow_to(clearance):
-            reason = f"{place.start} is above chat.{key}, {clearance}: no answer could be {purpose}"
-            advice = "give a lower --level, or set chat.level lower" if place.wanted is None else "give a lower one"
-            raise InvalidArgument(f"{argument}: {reason}; {advice}, or chat.{key} higher", argument=argument)
+            reason = f"{place.start} is above chat.{key} ({clearance}), so {effect}"
+            advice = "give a lower --level, lower chat.level" if place.wanted is None else "give a lower one"
+            raise InvalidArgument(f"{argument}: {reason}; {advice}, or raise chat.{key}", argument=argument)
 
 
 def _numbered(name: str, rows: dict[str, bool]) -> Iterator[str]:
@@ -97,13 +98,13 @@ def _numbered(name: str, rows: dict[str, bool]) -> Iterator[str]:
 
 
 def next_name(name: str, rows: dict[str, bool]) -> str:
-    """Return the first of name, name-2, name-3 … that no session has or had."""
+    """Return the first of name, name-2, name-3 … that was never used."""
     taken = sum(1 for _ in _numbered(name, rows))
     return name if taken == 0 else f"{name}-{taken + 1}"
 
 
 class ChatView(Protocol):
-    """A terminal: a channel that can also be asked."""
+    """A terminal: a channel that can also ask its user."""
 
     name: str
     clearance: Level | None
@@ -140,7 +141,7 @@ class Chat:
     # One message
 
     def say_once(self, text: str, *, as_json: bool) -> int:
-        """Say one thing and show the answer. Return 0, or 1 without an answer or with a part of it."""
+        """Send one message and show the answer. Return 0, or 1 if the answer is missing or incomplete."""
         from tidegate.cli.terminal import PlainView
 
         view = PlainView(self._settings.chat.clearance, quiet=as_json)
@@ -160,7 +161,7 @@ class Chat:
             "ended": outcome.ended,
             "reason": explained(outcome) or None,
             "session": session.name,
-            # P14: above the clearance, how far it has risen is the model's choice.
+            # P14: above the clearance, the model chooses how high the session rises.
             "level": level if level.can_flow_to(clearance) else None,
             "tools": [
                 {"tool": used.tool, "failed": used.failed}
@@ -175,11 +176,11 @@ class Chat:
     # At the terminal
 
     def run(self) -> int:
-        """Talk until the owner leaves. Return 0."""
+        """Run the conversation until the owner leaves. Return 0."""
         from tidegate.cli.terminal import TerminalView
 
         view = TerminalView(self._settings.chat.clearance)
-        view.say(f"{self._where()}. /help shows what you can do.")
+        view.say(f"{self._where()}. /help lists the commands.")
         while True:
             try:
                 line = view.ask(f"{self._level()}> ").strip()
@@ -187,10 +188,10 @@ class Chat:
                 view.say("")
                 return 0
             except KeyboardInterrupt:
-                view.say("(/quit or Ctrl-D leaves)")
+                view.say("(type /quit or press Ctrl-D to leave)")
                 continue
             except UnicodeDecodeError:
-                view.say("(that was not UTF-8, and was not sent)")
+                view.say("(not sent: the line is not UTF-8)")
                 continue
             if line in ("/quit", "/exit"):
                 return 0
@@ -219,7 +220,7 @@ class Chat:
         if outcome.ended is not Ended.COMPLETE:
             view.say(f"({explained(outcome)})")
         if self._agent.session.taint is not before:
-            view.say(f"(this conversation has risen from {before} to {self._level()})")
+            view.say(f"(this conversation rose from {before} to {self._level()})")
 
     def _command(self, line: str, view: ChatView) -> None:
         word, _, rest = line.partition(" ")
@@ -234,8 +235,10 @@ class Chat:
             "/help": lambda _, view: view.say(HELP),
         }
         if word not in commands:
-            raise InvalidArgument(f"{output.escape(word)}: no such command; /help shows them", argument="command")
-        if word in _SHOWING:  # PRE_OUTPUT: the clearance is the terminal's, whoever sits at it
+            raise InvalidArgument(
+                f"{output.escape(word)}: no such command; /help lists the commands", argument="command"
+            )
+        if word in _SHOWING:  # PRE_OUTPUT: the terminal's clearance counts, whoever uses it
             self._agent.session.check_output(view.clearance, channel=view.name)
         commands[word](rest.strip(), view)
 
@@ -249,7 +252,7 @@ class Chat:
             for line in output.short(each):
                 view.say(line)
         if not found:
-            view.say("nothing is remembered here" if not words else "nothing matches")
+            view.say("no memories" if not words else "no matches")
 
     def _forget(self, key: str, view: ChatView) -> None:
         for line in output.deleted(self._agent.session.call_tool("memory_delete", {"key": key})):
@@ -265,7 +268,7 @@ class Chat:
         except Refused as refused:
             if refused.rule is not PolicyRule.P4:
                 raise
-            view.say(f"tidegate: {refused.message}; here, /ceiling LEVEL lifts it")
+            view.say(f"tidegate: {refused.message}; here, use /ceiling LEVEL")
         else:
             view.say(self._levels())
 
@@ -274,7 +277,7 @@ class Chat:
         view.say(self._levels())
 
     def _reset(self, _: str, view: ChatView) -> None:
-        question = "End this conversation for ever? Its memories stay, what was said goes. [y/N] "
+        question = "End this conversation permanently? Its memories stay, its messages are removed. [y/N] "
         if view.ask(question).strip().lower() not in ("y", "yes"):
             view.say("nothing was changed")
             return
@@ -283,7 +286,7 @@ class Chat:
         self._reopen(view)
 
     def _reopen(self, view: ChatView) -> None:
-        """Go on in a new session, with a new name (P7)."""
+        """Continue in a new session, with a new name (P7)."""
         place, name = self._place, self._agent.session.name
         self._close_gateway()
         if name is None:
@@ -293,9 +296,9 @@ class Chat:
             base = NAME if place.name is None else place.name
             session = self._store.session(place.agent, next_name(base, rows), place.start)
         self._agent = self._open(session)
-        view.say(f"A fresh conversation. {self._where()}.")
+        view.say(f"New conversation: {self._where()}.")
 
-    # Where it is
+    # The session and its level
 
     def _open(self, session: Session) -> Agent:
         chat = self._settings.chat
@@ -315,7 +318,7 @@ class Chat:
             self._gateway = None
 
     def _level(self) -> str:
-        """P14: above the clearance, how far it has risen is the model's choice."""
+        """Return the level to show. P14: above the clearance, the model chooses how high the session rises."""
         clearance = self._settings.chat.clearance
         try:
             level = self._agent.session.taint
@@ -335,9 +338,9 @@ class Chat:
 
 
 def explained(outcome: Outcome) -> str:
-    """Return why it is not the whole answer, and what can be done; "" when it is."""
+    """Return why the answer is not complete, and what to do; "" if it is complete."""
     if outcome.ended is Ended.HELD:
-        return f"the answer was held back: {outcome.reason}; here, /reset does (`tidegate session reset` elsewhere)"
+        return f"the answer was held back: {outcome.reason}; use /reset in the chat, or `tidegate session reset`"
     return outcome.reason
 
 

@@ -1,4 +1,4 @@
-"""What all commands share: the common options before or after the verb, help with examples, opening the store."""
+"""The parts that all commands share: common options before or after the verb, help with examples, opening the store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Levels(click.Choice[Level]):
-    """A level in any letter case; where it is none, those that there are, as they are written everywhere."""
+    """A level in any letter case. The error for any other word lists the levels in capitals."""
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
         return super().normalize_choice(choice, ctx).upper()
@@ -33,23 +33,23 @@ class _Levels(click.Choice[Level]):
 LEVEL = _Levels(Level, case_sensitive=False)
 _LEVELS = ", ".join(Level.__members__)
 INCOMPLETE = 3
-"""The exit code where something was removed, and may still be in a file."""
+"""The exit code when removed data may still be in a file."""
 _SECTION = "Common options"
 _ANCHOR_BYTES_MAX = 16 * 1024 * 1024
-_WHOLE = 1000  # characters; no first sentence is as long
+_SUMMARY_CHARS_MAX = 1000  # longer than any first sentence
 
-# What common options mean to a command, where that differs from the memory verbs. None: the command has no use for the
-# option, refuses it, and leaves it out of its help.
+# The meaning of common options for a command, if it differs from the memory verbs. None: the command does not take the
+# option, refuses it, and omits it from its help.
 Common = Mapping[str, str | None]
 AS_USUAL: Common = {}
 NO_LEVEL: Common = {"session": None, "level": None}
 FOR_NO_AGENT: Common = {"agent": None, **NO_LEVEL}
-AT_ALL_LEVELS: Common = {"session": None, "level": f"{_LEVELS}. [default: all of them]"}
+AT_ALL_LEVELS: Common = {"session": None, "level": f"{_LEVELS}. [default: all levels]"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The common options, wherever on the line they were; the last one wins."""
+    """The common options, from any place on the line; the last one wins."""
 
     home: str | None = None
     agent: str = "assistant"
@@ -59,14 +59,14 @@ class Options:
 
 
 def options() -> Options:
-    """Return the common options of the command that runs."""
+    """Return the common options of the running command."""
     meta = click.get_current_context().meta
     return Options(**{name: meta[name] for name in Options.__slots__ if name in meta})
 
 
 @contextmanager
 def open_store() -> Iterator[Store]:
-    """Yield the store of the home that was named."""
+    """Yield the store of the chosen home."""
     import tidegate  # the storage engine is loaded when a command needs it, never for --help
 
     with tidegate.open(options().home) as store:
@@ -75,9 +75,9 @@ def open_store() -> Iterator[Store]:
 
 @contextmanager
 def open_session(otherwise: Level = Level.PUBLIC) -> Iterator[Session]:
-    """Yield the named session at its taint, or an ephemeral one at exactly --level. What it saves is the owner's.
+    """Yield the named session at its taint, or an ephemeral one at exactly --level. Its saves have the origin "owner".
 
-    otherwise: its level without --level.
+    otherwise: the level without --level.
     """
     from tidegate.records.record import Origin
 
@@ -92,7 +92,7 @@ def open_session(otherwise: Level = Level.PUBLIC) -> Iterator[Session]:
 
 @contextmanager
 def open_at_level() -> Iterator[tuple[Store, Level, str]]:
-    """Yield the store, where its owner acts (at --level or the session's), and that session's id or ""."""
+    """Yield the store, the level to act at (--level or the session's taint), and the session's id or ""."""
     chosen = options()
     refuse_both()
     with open_store() as store:
@@ -105,14 +105,14 @@ def open_at_level() -> Iterator[tuple[Store, Level, str]]:
 
 @contextmanager
 def open_owner() -> Iterator[Owner]:
-    """Yield the owner of the agent that was named."""
+    """Yield the owner of the chosen agent."""
     with open_store() as store:
         yield store.owner(options().agent)
 
 
 def level_or(default: Level) -> Level:
-    """Return the level that was named, else the default. PUBLIC is one, though it counts as nothing."""
-    given = options().level
+    """Return the chosen level, or the default."""
+    given = options().level  # PUBLIC is falsy
     return default if given is None else given
 
 
@@ -125,7 +125,7 @@ def refuse_both() -> None:
 
 
 def standard_input(argument: str) -> str:
-    """Return all of standard input, as UTF-8. argument: what it is given for. Raises: InvalidArgument."""
+    """Return all of standard input, read as UTF-8. argument: the one that it replaces. Raises: InvalidArgument."""
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:
@@ -133,7 +133,7 @@ def standard_input(argument: str) -> str:
 
 
 def read_anchor_file(file: str) -> list[Anchor]:
-    """Return the anchors in a file. Raises: InvalidArgument, also when there are none."""
+    """Return the anchors in a file. Raises: InvalidArgument, also for an empty file."""
     from tidegate.audit.anchors import read_anchors
 
     try:
@@ -151,26 +151,26 @@ def read_anchor_file(file: str) -> list[Anchor]:
 
 
 def agreed(question: str, *, unasked: str) -> bool:
-    """Ask the owner at the terminal; tell whether they say yes. unasked: the error without a terminal."""
+    """Ask the owner at the terminal and return whether they agree. unasked: the error without a terminal."""
     if not sys.stdin.isatty():
         raise InvalidArgument(unasked, argument="yes")
     return click.confirm(question, err=True)
 
 
 def show(result: Mapping[str, Any], lines: Iterable[str]) -> None:
-    """Write a result to standard output: exactly, under --json; else as lines for people."""
+    """Write a result to standard output: the exact JSON with --json, else lines for people."""
     for line in [output.to_json(result)] if options().json else lines:
         output.emit(line)
 
 
 def info(text: str) -> None:
-    """Write a line for people to standard error; under --json nothing, since the result says it."""
+    """Write a line for people to standard error. With --json, write nothing: the result says it."""
     if not options().json:
         output.warn(text)
 
 
 class Command(click.Command):
-    """A command with the common options, and with examples in its help."""
+    """A command with the common options and with examples in its help."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), common: Common = AS_USUAL, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -179,14 +179,14 @@ class Command(click.Command):
         self.params += _common_options(common)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it. Raises: InvalidArgument when a common option was given that would have no effect."""
+        """Run the command. Raises: InvalidArgument for a common option that would have no effect."""
         for name, meaning in self.common.items():
             if meaning is None and name in ctx.meta:
-                raise InvalidArgument(f"{name}: this command has no use for --{name}", argument=name)
+                raise InvalidArgument(f"{name}: this command does not take --{name}", argument=name)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write its own options, then the common ones, then the examples."""
+        """Write the command's own options, then the common ones, then the examples."""
         _format_options(self, ctx, formatter)
         if self.examples:
             with formatter.section("Examples"):
@@ -204,32 +204,33 @@ class Group(click.Group):
         self.params += _common_options(common)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return them in the order in which they were added."""
+        """Return the commands in the order in which they were added."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each name with the first sentence of its help, whole: the parser's own ends in the middle of it."""
+        """Write each name with the complete first sentence of its help. Click's own version cuts it."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, it.get_short_help_str(_WHOLE)) for name, it in self.commands.items()])
+            rows = [(name, each.get_short_help_str(_SUMMARY_CHARS_MAX)) for name, each in self.commands.items()]
+            formatter.write_dl(rows)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write its commands, then the options."""
+        """Write the group's commands, then the options."""
         self.format_commands(ctx, formatter)
         _format_options(self, ctx, formatter)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec:
-    """A command that is not loaded yet. path: where it is, as `module:name`. summary: for the list of commands."""
+    """A command that is not loaded yet. path: `module:name`. summary: the line in the list of commands."""
 
     path: str
     summary: str
 
 
 class LazyGroup(Group):
-    """Commands that are loaded when they are called: their help is listed without them.
+    """A group that loads a command only when it is called. It lists the commands without loading them.
 
-    aliases: what people type who know the command by another name.
+    aliases: other names that people type, each with the right one.
     """
 
     def __init__(self, *args: Any, specs: Mapping[str, CommandSpec], aliases: Mapping[str, str], **kwargs: Any) -> None:
@@ -238,11 +239,11 @@ class LazyGroup(Group):
         self.aliases = aliases
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return them in the order in which they were given."""
+        """Return the commands in the order in which they were given."""
         return list(self.specs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of this name, from its module; None for an unknown name."""
+        """Return the command of this name, loaded from its module; None for an unknown name."""
         spec = self.specs.get(cmd_name)
         if spec is None:
             return None
@@ -253,10 +254,10 @@ class LazyGroup(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is meant. Raises: NoSuchCommand, with the names that are like it."""
+        """Return the named command. Raises: NoSuchCommand, with similar names."""
         try:
             return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as unknown:  # the parser looks among commands that are loaded
+        except click.NoSuchCommand as unknown:  # click searches the loaded commands only
             meant = self.aliases.get(unknown.command_name)
             if meant is not None:
                 said = f"{unknown.message} Did you mean {meant!r}?"
@@ -282,11 +283,11 @@ def _common_options(common: Common) -> list[click.Parameter]:
         )
 
     return [
-        option("home", "Folder of the store. [default: $TIDEGATE_HOME, else the user's data folder]", metavar="PATH"),
-        option("agent", "Whose memory. [default: assistant]", metavar="AGENT"),
+        option("home", "Home folder. [default: $TIDEGATE_HOME, else the user's data folder]", metavar="PATH"),
+        option("agent", "Name of the agent. [default: assistant]", metavar="AGENT"),
         option("session", "Act in this session, at its taint.", metavar="NAME"),
         option("level", f"{_LEVELS}. [default: PUBLIC]", type=LEVEL, metavar="LEVEL"),
-        option("json", "Print exactly the result, as JSON.", is_flag=True),
+        option("json", "Print the exact result, as JSON.", is_flag=True),
     ]
 
 

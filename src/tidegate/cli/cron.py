@@ -1,4 +1,4 @@
-"""Jobs, for their owner: make them, see them, and see what became of their runs."""
+"""Owner commands for jobs: create them, list them, and show their runs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tidegate.jobs.job import Job, Run
     from tidegate.session import Session
 
-_NAME = "The job's name."
+_NAME = "Name of the job."
 _PROMPT_CHARS_MAX = 100
-_LOOKING = {"session": "What this session sees.", "level": "Up to this level. [default: all levels]"}
+_LOOKING = {"session": "Only jobs that this session sees.", "level": "Up to this level. [default: all levels]"}
 
 
 @click.group(cls=Group)
 def cron() -> None:
-    """Schedule jobs, and see what became of them. `tidegate run` runs them."""
+    """Schedule jobs and show their runs. `tidegate run` runs them."""
 
 
 @cron.command(
@@ -38,13 +38,13 @@ def cron() -> None:
     )
 )
 @click.argument("name", help=_NAME)
-@click.argument("schedule", help="Five fields, @daily and the like, or one time.")
-@click.argument("prompt", help="What the agent is told; - reads standard input.")
-@click.option("--timezone", metavar="ZONE", default="UTC", show_default=True, help="Zone of the schedule.")
-@click.option("--channel", metavar="NAME", help="Where results go. [default: run.channel in config.toml]")
-@click.option("--ceiling", type=LEVEL, metavar="LEVEL", help="How high its sessions may rise. [default: RESTRICTED]")
+@click.argument("schedule", help="Five cron fields, a name such as @daily, or a single time.")
+@click.argument("prompt", help="Text for the agent; - reads standard input.")
+@click.option("--timezone", metavar="ZONE", default="UTC", show_default=True, help="Time zone of the schedule.")
+@click.option("--channel", metavar="NAME", help="Channel for the results. [default: run.channel in config.toml]")
+@click.option("--ceiling", type=LEVEL, metavar="LEVEL", help="Ceiling of its sessions. [default: RESTRICTED]")
 @click.option(
-    "--time-limit", metavar="AGE", help="When a run is stopped, such as 10m. [default: run.time_limit_minutes]"
+    "--time-limit", metavar="AGE", help="Maximum time of a run, such as 10m. [default: run.time_limit_minutes]"
 )
 def add(
     name: str,
@@ -55,7 +55,7 @@ def add(
     ceiling: Level | None,
     time_limit: str | None,
 ) -> None:
-    """Schedule a job at --level (default PUBLIC) or in --session; one of this name there is replaced."""
+    """Schedule a job at --level or the session's level. It replaces a job of the same name at that level."""
     seconds = None if time_limit is None else int(read_duration(time_limit, "time_limit").total_seconds()) or 1
     text = standard_input("prompt") if prompt == "-" else prompt
     with open_session() as session:
@@ -73,7 +73,7 @@ def add(
 
 @cron.command(name="list", common=_LOOKING, examples=("tidegate cron list", "tidegate cron list --level PUBLIC --json"))
 def list_() -> None:
-    """List the jobs, of all levels up to --level. Under --json one a line."""
+    """List the jobs. JSON: one object per line."""
     with open_session(Level.RESTRICTED) as session:
         jobs = session.jobs.list()
     for job in jobs:
@@ -87,7 +87,7 @@ def list_() -> None:
 @cron.command(name="show", common=_LOOKING, examples=("tidegate cron show digest",))
 @click.argument("name", help=_NAME)
 def show_(name: str) -> None:
-    """Show a job whole; of several of the name the highest."""
+    """Show a job in full. If several jobs have the name, show the highest."""
     with open_session(Level.RESTRICTED) as session:
         job = _find(session, name)
     show({**_shown(job), "prompt": job.plan.prompt}, _whole(job))
@@ -96,7 +96,7 @@ def show_(name: str) -> None:
 @cron.command(examples=("tidegate cron remove digest", "tidegate cron remove audit --level CONFIDENTIAL"))
 @click.argument("name", help=_NAME)
 def remove(name: str) -> None:
-    """Delete a job at --level (default PUBLIC), or that of --session. Its history stays."""
+    """Delete a job at --level or the session's level. Its history stays."""
     with open_session() as session:
         result = session.call_tool("cron_delete", {"name": name})
     show(result, [f"deleted {escape(name)} at {result['classification']}"])
@@ -106,10 +106,10 @@ def remove(name: str) -> None:
     common=_LOOKING,
     examples=("tidegate cron history digest", "tidegate cron history --limit 5 --json", "tidegate cron history"),
 )
-@click.argument("name", required=False, help="The job's name; without one, the trigger's runs.")
-@click.option("--limit", metavar="N", type=int, default=20, show_default=True, help="How many, 1 to 200.")
+@click.argument("name", required=False, help="Name of the job. [default: the runs of the trigger]")
+@click.option("--limit", metavar="N", type=int, default=20, show_default=True, help="Maximum number of runs, 1 to 200.")
 def history(name: str | None, limit: int) -> None:
-    """Show the runs of a job, newest first, with their results and what became of these. Under --json one a line."""
+    """Show the runs of a job, newest first, with their results and deliveries. JSON: one object per line."""
     with open_session(Level.RESTRICTED) as session:
         runs = session.jobs.history(name, limit=limit)
     for run, level in runs:
@@ -126,42 +126,44 @@ def history(name: str | None, limit: int) -> None:
         'tidegate cron run-now inbox --event - --id "$DELIVERY_ID" < request.json',
     ),
 )
-@click.argument("name", required=False, help="The job's name; without one, the trigger.")
-@click.option("--event", metavar="TEXT", help="What to tell it, as data from outside; - reads standard input.")
-@click.option("--id", "event_id", metavar="ID", help="The event's own id: the same one is never run twice.")
+@click.argument("name", required=False, help="Name of the job. [default: the trigger]")
+@click.option("--event", metavar="TEXT", help="Event text, given as data from outside; - reads standard input.")
+@click.option("--id", "event_id", metavar="ID", help="ID of the event; the same ID never runs twice.")
 def run_now(name: str | None, event: str | None, event_id: str | None) -> None:
-    """Have a job run as soon as `tidegate run` is free, besides its schedule; or have the agent look at TRIGGER.md.
+    """Queue an extra run of a job at --level or the session's level, or of the trigger.
 
-    A job is looked for at --level (default PUBLIC). The trigger is at its own, trigger.level in config.toml.
+    `tidegate run` starts it as soon as it is free. The trigger runs at trigger.level in config.toml.
     """
     text = standard_input("event") if event == "-" else event
     with open_session() if name is not None else _at_trigger() as session:
         run = session.jobs.post(name, text, event_id=event_id)
         level = session.taint
     show(
-        _run(run, level), [f"queued as run {run.number} at {level}" if run.open else f"run {run.number} had this event"]
+        _run(run, level),
+        [f"queued as run {run.number} at {level}" if run.open else f"run {run.number} already has this event"],
     )
 
 
 @contextmanager
 def _at_trigger() -> Iterator[Session]:
-    """Yield a session where the trigger wakes. Raises: NotFound without a TRIGGER.md."""
+    """Yield a session at the trigger's level. Raises: NotFound without a TRIGGER.md."""
     from tidegate.config.home import find_home
     from tidegate.config.reader import read_settings
     from tidegate.worker.task import has_trigger
 
     chosen = options()
     if chosen.session is not None or chosen.level is not None:
-        raise InvalidArgument("level: the trigger has its own level, trigger.level in config.toml", argument="level")
+        reason = "the trigger runs at trigger.level in config.toml; omit --level and --session"
+        raise InvalidArgument(f"level: {reason}", argument="level")
     home = find_home(chosen.home)
     if not has_trigger(home, chosen.agent):
-        raise NotFound("name: this agent has no TRIGGER.md; name a job, or write one", argument="name")
+        raise NotFound("name: this agent has no TRIGGER.md; write one, or name a job", argument="name")
     with open_store() as store:
         yield store.session(chosen.agent, level=read_settings(home).trigger.level)
 
 
 def _checked(channel: str | None) -> str | None:
-    """Return a channel that is configured. Raises: NotFound."""
+    """Return the channel, if it is configured. Raises: NotFound."""
     if channel is None:
         return None
     from tidegate.config.home import find_home
@@ -175,7 +177,7 @@ def _checked(channel: str | None) -> str | None:
 def _find(session: Session, name: str) -> Job:
     found = [job for job in session.jobs.list() if job.name == name]
     if not found:
-        raise NotFound("name: no job has it", argument="name")
+        raise NotFound("name: no job has this name", argument="name")
     return found[0]
 
 
@@ -188,7 +190,7 @@ def _shown(job: Job) -> dict[str, Any]:
 
 
 def _line(job: Job) -> str:
-    # The name comes last, where nothing after it could be forged.
+    # The name comes last, so that it cannot forge anything after it.
     schedule = f"{escape(job.plan.schedule)} {escape(job.plan.timezone)}"
     return f"{job.level!s:<12}  next {_time(job.next_run_at, job.plan.timezone)}  {schedule}  {escape(job.name)}"
 
@@ -235,9 +237,9 @@ def _told(run: Run, level: Level) -> Iterator[str]:
 
 
 def _time(at: datetime | None, zone: str = "UTC") -> str:
-    """Return a time as a clock of the zone shows it, with its distance from UTC."""
+    """Return a time in the zone, with its offset from UTC."""
     if at is None:
         return "-"
-    with suppress(InvalidArgument):  # the zone may be gone with an update of the system
+    with suppress(InvalidArgument):  # a system update may have removed the zone
         at = at.astimezone(read_zone(zone))
     return at.isoformat(" ", "seconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""The demo: a real server process and a real MCP client, on a home that is thrown away. It fails if a claim does."""
+"""The demo: a real server process and a real MCP client, in a temporary home. It fails if a claim does not hold."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _BOLD, _GREEN, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[0m"
 
 
 class UnlikeClaimed(Exception):
-    """An answer was not what the demo says it is."""
+    """An answer differs from what the demo claims."""
 
 
 def run() -> int:
-    """Show everything on standard output. Return 0, or 1 when an answer was not what is claimed.
+    """Show everything on standard output. Return 0, or 1 if an answer differs from its claim.
 
-    Raises: SystemExit, with one line to show, when the extra is not installed.
+    Raises: SystemExit, with one line to show, if the extra is not installed.
     """
     try:
-        import mcp  # noqa: F401  only to see that it is there
+        import mcp  # noqa: F401  only to check that it is installed
     except ModuleNotFoundError:
         sys.exit("tidegate demo: the MCP library is not installed: pip install 'tidegate[server]'")
     output.warn("tidegate demo: starting a few server processes; this takes some seconds")
-    # A client closes its transport in its own time; a home that is still being left must not fail the demo.
+    # A client closes its transport with a delay. A home that is still in use must not fail the demo.
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-", ignore_cleanup_errors=True) as folder:
         try:
             asyncio.run(Demo(Path(folder)).play())
@@ -47,22 +47,22 @@ def run() -> int:
 
 
 class Demo:
-    """The steps, in order. Each shows what is sent and what comes back, and checks it."""
+    """The steps, in order. Each shows the calls and the answers, and checks the answers."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
     async def play(self) -> None:
         """Play all steps, then show how to set up a client."""
-        _say("A real MCP server, in a process of its own, and a real MCP client that talks to it.")
-        _say("$ is what the owner types, > what a model calls, < what the server answers.")
+        _say("This demo runs a real MCP server in its own process and calls it with a real MCP client.")
+        _say("$ marks what the owner types, > what a model calls, < what the server answers.")
         await self._save_in_public()
         await self._recall_and_raise()
         await self._look_from_public()
         await self._delete()
         self._talk()
         self._wake()
-        _say("", "To give an MCP client this memory, paste into its configuration:", "", configuration())
+        _say("", "To give this memory to an MCP client, paste this into its configuration:", "", configuration())
 
     async def _save_in_public(self) -> None:
         async with self._conversation("A public conversation", "main") as model:
@@ -72,25 +72,23 @@ class Demo:
     async def _recall_and_raise(self) -> None:
         async with self._conversation("The same session after a restart, in a new process", "main") as model:
             found = await model.search("What is the user's name?")
-            _check("Ada Lovelace" in found, "remembered, and found by a question")
+            _check("Ada Lovelace" in found, "the memory survives, and a question finds it")
 
-            _head("The owner raises the session, before it reads the company's mail")
+            _head("The owner raises the session before it reads the company's mail")
             self._owner("session", "raise", "main", "INTERNAL")
             saved = await model.save("user-name", "Ada Lovelace, who will leave us in May")
-            _check(saved["classification"] == "INTERNAL", "the running server has noticed")
+            _check(saved["classification"] == "INTERNAL", "the running server noticed")
             shown = await model.get("user-name")
-            _check(
-                shown["classification"] == "INTERNAL", "the same key at two levels: the higher one shadows the lower"
-            )
+            _check(shown["classification"] == "INTERNAL", "one key at two levels: the higher variant shadows the lower")
 
     async def _look_from_public(self) -> None:
-        async with self._conversation("A public session, beside it", "lobby") as model:
+        async with self._conversation("A second session, at PUBLIC", "lobby") as model:
             shown = await model.get("user-name")
             _check(shown["content"] == "Ada Lovelace", "it sees what is public")
             found = await model.search("Who will leave in May?")
-            _check(found == [], "and nothing that was learned above it")
+            _check(found == [], "it finds nothing that was learned above it")
 
-            _head("There, the model tries to choose a level")
+            _head("In that session, the model tries to choose a level")
             saved = await model.save("lunch", "The user likes noodles", classification="RESTRICTED")
             _check(saved["classification"] == "PUBLIC", "no effect: the level is the session's")
 
@@ -102,52 +100,52 @@ class Demo:
             _check(shown["content"] == "Ada Lovelace", "so the public memory shows again")
 
     def _talk(self) -> None:
-        """Play the second act: an agent of our own, which remembers unasked."""
-        _say("", "The agent. Its model follows a script; each message is said to a new process, which then ends.")
+        """Play the second act: Tidegate's own agent, which saves memories without being asked."""
+        _say("", "Next, Tidegate's own agent. Its model follows a script. Each message goes to a new process.")
         _head("A conversation")
         saved = self._chat("Hello, my name is Grace Hopper.")
-        _check(saved["tools"] == [{"tool": "memory_save", "failed": False}], "saved unasked")
-        _check(saved["level"] == "INTERNAL", "what its owner types at their own terminal is not public")
+        _check(
+            saved["tools"] == [{"tool": "memory_save", "failed": False}], "the agent saves the name without being asked"
+        )
+        _check(saved["level"] == "INTERNAL", "what the owner types at the terminal is not public")
 
         _head("Another conversation, after a restart")
         told = self._chat("What is my name?", "--new")
-        _check("Grace Hopper" in told["answer"], "remembered")
+        _check("Grace Hopper" in told["answer"], "the agent remembers")
         self._chat("My name is really Grace Brewster Hopper.")
 
-        _head("And another, after a restart")
+        _head("A third conversation, after a restart")
         told = self._chat("What is my name?", "--new")
-        _check("Brewster" in told["answer"], "a correction replaces what was known")
+        _check("Brewster" in told["answer"], "a correction replaces the old name")
 
-        _head("A public conversation, about which nothing is stored")
+        _head("A public conversation, which is not stored")
         told = self._chat("What is my name?", "--level", "PUBLIC")
-        _check(told["answer"] == "You have not told me.", "the same agent, and it knows nothing of it here")
+        _check(told["answer"] == "You have not told me.", "here the same agent does not know the name")
 
     def _wake(self) -> None:
-        """Show that the agent works when nobody talks to it, too."""
-        _head("Nobody talks to it now. It wakes for a job, in a session of the job's level")
+        """Show that the agent also works without a conversation."""
+        _head("Without a conversation, the agent wakes for a job, in a session at the job's level")
         self._companion("cron", "add", "call", "2099-01-01", "Remind me to call Ada.", "--level", "INTERNAL")
         self._companion("cron", "run-now", "call", "--level", "INTERNAL")
         self._companion("run", "--once")
         runs = [json.loads(line) for line in self._companion("cron", "history", "call").splitlines()]
         texts = [run["text"] for run in runs if run["state"] == "done"]
         _answer("".join(texts))
-        _check(texts == ["It is time to call Ada."], "it ran, and what it said is kept")
+        _check(texts == ["It is time to call Ada."], "the job ran, and its text is kept")
 
         _head("The next conversation, after a restart")
         told = self._chat("What did you remind me of?", "--new")
-        _check("I reminded the user to call Ada" in told["answer"], "what a wake-up learned is known here")
-        _check(
-            self._companion("cron", "list", "--level", "PUBLIC") == "", "below its level there is no trace of the job"
-        )
+        _check("I reminded the user to call Ada" in told["answer"], "the agent knows what it did in the job")
+        _check(self._companion("cron", "list", "--level", "PUBLIC") == "", "below its level, the job leaves no trace")
 
     def _chat(self, message: str, *words: str) -> dict[str, Any]:
-        """Return what an agent of its own answers, in a process of its own."""
+        """Return the result of one message to Tidegate's own agent, in a new process."""
         result: dict[str, Any] = json.loads(self._companion("chat", *words, "--message", message))
         _answer(result["answer"])
         return result
 
     def _companion(self, *words: str) -> str:
-        """Return what a command prints under --json, about an agent whose model follows a script."""
+        """Return the --json output of a command on an agent whose model follows a script."""
         shown = ["--agent", "companion", *words]
         _say(f"  $ tidegate {shlex.join(shown)}")
         command = [sys.executable, "-m", "tidegate", "--home", str(self._home), *shown, "--json"]
@@ -160,7 +158,7 @@ class Demo:
 
     @asynccontextmanager
     async def _conversation(self, title: str, session: str) -> AsyncIterator[DemoClient]:
-        """Yield a client connected to a server process that lives as long as the conversation."""
+        """Yield a client connected to a server process that runs as long as the conversation."""
         from mcp import Client, StdioServerParameters
 
         _head(title)
@@ -203,7 +201,7 @@ class DemoClient:
     async def get(self, key: str) -> dict[str, Any]:
         result = await self._call(f"get {key}", "memory_get", key=key)
         if not result["found"]:
-            raise UnlikeClaimed(f"{key} is there")
+            raise UnlikeClaimed(f"{key} exists")
         _answer(f'"{result["content"]}" ({result["classification"]})')
         return result
 
@@ -221,7 +219,7 @@ class DemoClient:
 
 
 def configuration() -> str:
-    """Return what to paste into an MCP client's configuration to start this very installation."""
+    """Return the lines for an MCP client's configuration that start this installation."""
     script = Path(sys.executable).with_name("tidegate")
     command, *words = [str(script)] if script.exists() else [sys.executable, "-m", "tidegate"]
     return f"""\
@@ -259,7 +257,7 @@ def _answer(text: str) -> None:
 
 def _say(*lines: str) -> None:
     for line in lines:
-        sys.stdout.write(line + "\n")  # all of it is ours, and some of it styled
+        sys.stdout.write(line + "\n")  # all of it is ours, some with terminal styles
     sys.stdout.flush()
 
 

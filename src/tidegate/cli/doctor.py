@@ -1,4 +1,4 @@
-"""Examining a home: the owner's act."""
+"""The doctor: an owner command that examines a home."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _REPAIRED = "repaired"
 
 @click.command(
     cls=Command,
-    common={**NO_LEVEL, "agent": "Whose memory. [default: all agents]"},
+    common={**NO_LEVEL, "agent": "Name of the agent. [default: all agents]"},
     examples=("tidegate doctor", "tidegate doctor --repair", "tidegate doctor --anchor anchors.jsonl --json"),
 )
-@click.option("--repair", is_flag=True, help="Put right what is safe to: modes, left-over files, the index, tags.")
-@click.option("--anchor", "file", metavar="FILE", help="What `audit anchor` printed, for the audit chains.")
+@click.option("--repair", is_flag=True, help="Repair what is safe to repair: modes, left-over files, the index, tags.")
+@click.option("--anchor", "file", metavar="FILE", help="Output of `audit anchor`, to check the audit chains.")
 def doctor(repair: bool, file: str | None) -> int:
-    """Look for everything that can be wrong with the home, and say what to do. Servers may run meanwhile.
+    """Check the home for problems and advise what to do. Servers may keep running.
 
-    With --agent, of what is in the memories only that agent's is examined. JSON: one object a finding. Exit code 1
-    when an error is left. A warning is about what works, and should be seen to; it is no error.
+    With --agent, the check of stored data covers only that agent. JSON: one object per finding. Exit code 1 if an
+    error is left. A warning is not an error: everything works, but something needs your attention.
     """
     from tidegate.config.home import find_home
     from tidegate.owner.doctor import Doctor
@@ -37,13 +37,13 @@ def doctor(repair: bool, file: str | None) -> int:
     anchors = () if file is None else read_anchor_file(file)
     examination = Doctor(home, utc_now, repair, info, anchors).examine(None if agent is None else check_agent(agent))
     if not home.exists():
-        info(f"there is no home at {home}: nothing was saved there yet")
+        info(f"no home at {home}: nothing has been saved there yet")
         return 0
-    info(f"the home at {home}")
+    info(f"home: {home}")
     findings: list[Finding] = []
     try:
         findings.extend(examination)
-    finally:  # not between the lines that say how far it is; and cut short, what was found by then
+    finally:  # after the progress lines; if interrupted, with the findings so far
         for finding in findings:
             advice = [] if finding.repaired else [f"          {finding.advice}"]
             problem = f"{_state(finding):<8}  {output.escape(finding.where)}: {finding.problem}"
@@ -71,4 +71,4 @@ def _summary(states: Counter[str]) -> str:
     told = [output.counted(states[each], each) for each in Severity if states[each]]
     if states[_REPAIRED]:
         told.append(f"{states[_REPAIRED]} {_REPAIRED}")
-    return ", ".join(told) or "nothing is wrong"
+    return ", ".join(told) or "no problems found"

@@ -1,4 +1,4 @@
-"""The command line: the root command, and what every command's end has in common."""
+"""The command line: the root command, and the exit codes and error lines of all commands."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ _EXIT_CODES: dict[type[TidegateError], int] = {
 _INTERRUPTED = 130  # as shells report it
 
 
-# In the order in which `tidegate --help` lists them. It loads none of their modules.
+# In the order of `tidegate --help`, which loads none of these modules.
 COMMANDS = {
-    "save": CommandSpec("memory:save", "Remember something under a key."),
-    "get": CommandSpec("memory:get", "Show one memory, whole."),
+    "save": CommandSpec("memory:save", "Save a memory under a key."),
+    "get": CommandSpec("memory:get", "Show one memory in full."),
     "search": CommandSpec("memory:search", "Find memories, best match first."),
-    "list": CommandSpec("memory:list_", "Go through the memories, page by page."),
-    "delete": CommandSpec("memory:delete", "Forget one memory."),
-    "session": CommandSpec("session:session", "Make, raise and end sessions."),
+    "list": CommandSpec("memory:list_", "List memories, page by page."),
+    "delete": CommandSpec("memory:delete", "Delete one memory."),
+    "session": CommandSpec("session:session", "Create, raise and end sessions."),
     "history": CommandSpec("owner:history", "Show every version of a memory."),
-    "restore": CommandSpec("owner:restore", "Save an earlier version again."),
+    "restore": CommandSpec("owner:restore", "Restore an earlier version of a memory."),
     "relabel": CommandSpec("owner:relabel", "Copy a memory to another level."),
-    "purge": CommandSpec("owner:purge", "Really remove what was deleted or replaced."),
-    "export": CommandSpec("transfer:export", "Write the memories of a level to a file."),
-    "import": CommandSpec("transfer:import_", "Take memories in from a file, all at one level."),
-    "backup": CommandSpec("transfer:backup", "Write everything of an agent to one file."),
-    "restore-backup": CommandSpec("transfer:restore_backup", "Restore a backup into an agent that is empty."),
+    "purge": CommandSpec("owner:purge", "Remove deleted memories and old versions permanently."),
+    "export": CommandSpec("transfer:export", "Export memories to a file."),
+    "import": CommandSpec("transfer:import_", "Import memories from a file, all at one level."),
+    "backup": CommandSpec("transfer:backup", "Back up an agent to one file."),
+    "restore-backup": CommandSpec("transfer:restore_backup", "Restore a backup into an empty agent."),
     "audit": CommandSpec("audit:audit", "Show, verify and anchor the audit chains."),
     "agent": CommandSpec("owner:agent", "List agents, or erase one."),
-    "reindex": CommandSpec("owner:reindex", "Make the search index anew."),
-    "doctor": CommandSpec("doctor:doctor", "Look for what can be wrong with the home."),
-    "tools": CommandSpec("tools:tools", "List, check and trust the tools of foreign servers."),
-    "chat": CommandSpec("chat:chat", "Talk with the agent, which remembers."),
+    "reindex": CommandSpec("owner:reindex", "Rebuild the search index."),
+    "doctor": CommandSpec("doctor:doctor", "Check the home for problems."),
+    "tools": CommandSpec("tools:tools", "List, check and trust the tools of other MCP servers."),
+    "chat": CommandSpec("chat:chat", "Talk with the agent."),
     "todo": CommandSpec("todo:todo", "Show the agent's to-do list."),
-    "run": CommandSpec("run:run", "Wake the agents: their jobs and their triggers."),
-    "cron": CommandSpec("cron:cron", "Schedule jobs, and see what became of them."),
+    "run": CommandSpec("run:run", "Wake the agents for their jobs and triggers."),
+    "cron": CommandSpec("cron:cron", "Schedule jobs and show their runs."),
     "mcp": CommandSpec("servers:mcp", "Serve the memory tools to an MCP client."),
-    "demo": CommandSpec("servers:demo", "Show what this is, with a real server and client."),
+    "demo": CommandSpec("servers:demo", "Show how Tidegate works, with a real server and client."),
 }
 
 _ALIASES = {
@@ -76,26 +76,26 @@ _ALIASES = {
 def root() -> None:
     """Persistent memory for AI agents that cannot leak downward.
 
-    Without --session a command acts in a session of its own, at exactly --level, about which nothing is stored.
+    Without --session, a command acts in a temporary session at --level. Nothing about that session is stored.
     The common options go before or after the command.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Return 0, 1 (not found, refused, found wrong), 2 (bad argument, limit) or 3 (storage)."""
+    """Run one command. Return 0, 1 (not found, refused, problem found), 2 (bad argument, limit) or 3 (storage)."""
     output.speak_utf8()
-    # UTF-8 whatever the locale says.
+    # Read as UTF-8, whatever the locale is.
     given = [os.fsencode(word).decode("utf-8", "surrogateescape") for word in sys.argv[1:]]
     words = given if arguments is None else list(arguments)
     try:
         code = _run(words)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has left; the command has done its work
+    except BrokenPipeError:  # the reader has left, after the command finished its work
         _discard_output()
         return 1
     except OSError:
         _discard_output()
-        output.warn("tidegate: standard input cannot be read, or standard output not written")
+        output.warn("tidegate: cannot read standard input or write standard output")
         return 3
     return code
 
@@ -117,31 +117,32 @@ def _run(words: list[str]) -> int:
     except Exception as error:  # a traceback would show content and paths (P12)
         if os.environ.get("TIDEGATE_DEBUG"):
             raise
-        return _fail(StorageError(f"unexpected failure ({type(error).__name__}): TIDEGATE_DEBUG=1 shows where"), words)
+        failure = f"unexpected failure ({type(error).__name__}); set TIDEGATE_DEBUG=1 to see where"
+        return _fail(StorageError(failure), words)
 
 
 def _misuse(usage: click.UsageError) -> InvalidArgument:
-    """Return the parser's complaint as an error like any other, with where to read on."""
+    """Return click's usage error as one of ours, with the help to read."""
     path = usage.ctx.command_path if usage.ctx else "tidegate"
     named = {"argument": usage.param.name} if isinstance(usage, click.BadParameter) and usage.param else {}
-    said = " ".join(usage.format_message().split())  # what there is to choose from comes one a line
+    said = " ".join(usage.format_message().split())  # click writes each choice on its own line
     return InvalidArgument(f"{said.rstrip('.')} (see: {path} --help)", **named)
 
 
 def _fail(error: TidegateError, words: Sequence[str]) -> int:
-    """Show the error, and return its exit code. The line may not have been understood, so look for --json in it."""
+    """Show the error and return its exit code. Parsing may have failed, so look for --json among the words."""
     before_dashes = words[: words.index("--")] if "--" in words else words
     if "--json" in before_dashes:
         output.emit(output.to_json({"error": error.to_dict()}))
     else:
-        level = error.details.get("visible_at")  # of a variant that the session sees, and the command did not act on
-        elsewhere = "" if level is None else f"{output.elsewhere(error)}, and --level {level} acts there"
+        level = error.details.get("visible_at")  # of a visible variant that the command did not act on
+        elsewhere = "" if level is None else f"{output.elsewhere(error)}; use --level {level}"
         output.warn(f"tidegate: {error.message}{elsewhere}")
     return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
 
 
 def _discard_output() -> None:
-    """Let the interpreter's own flush at exit go nowhere, instead of failing again."""
+    """Discard the interpreter's own flush at exit, which would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

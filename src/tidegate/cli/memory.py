@@ -1,4 +1,4 @@
-"""The memory verbs: each is one call of the tool of that name."""
+"""The memory verbs. Each calls the tool of its name once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.tools import results
 
-_KEY = "The memory's name, exactly."
+_KEY = "Exact key of the memory."
 
 
 @click.command(
@@ -25,17 +25,17 @@ _KEY = "The memory's name, exactly."
         'tidegate save plan "We launch in May" --level CONFIDENTIAL',
     ),
 )
-@click.argument("key", help="A short, stable name.")
-@click.argument("content", required=False, help="What to remember; - (or nothing) reads it from standard input.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A word to list it by; may be repeated.")
+@click.argument("key", help="Short, stable name.")
+@click.argument("content", required=False, help="Text to save; - or nothing reads standard input.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag to list it by; may be repeated.")
 def save(key: str, content: str | None, tags: tuple[str, ...]) -> None:
-    """Remember CONTENT under KEY.
+    """Save CONTENT under KEY.
 
-    Standard input is taken as it is, to the last line end; it must be UTF-8. Saving under a KEY that exists at the
-    same level replaces that memory, and keeps its earlier versions.
+    A memory that exists under KEY at the same level is replaced; its earlier versions are kept. Standard input must be
+    UTF-8 and is saved unchanged, with its last line end.
     """
     if content is None and sys.stdin.isatty():
-        raise InvalidArgument("content: give it after the key, or - to read standard input", argument="content")
+        raise InvalidArgument("content: is required; give it after KEY, or - for standard input", argument="content")
     text = standard_input("content") if content in (None, "-") else content
     _call("memory_save", output.saved, key=key, content=text, tags=list(tags))
 
@@ -43,10 +43,10 @@ def save(key: str, content: str | None, tags: tuple[str, ...]) -> None:
 @click.command(cls=Command, examples=("tidegate get user-name", "tidegate get user-name --json"))
 @click.argument("key", help=_KEY)
 def get(key: str) -> int:
-    """Show one memory, whole. Exit code 1 when there is none."""
+    """Show one memory in full. Exit code 1 if it does not exist."""
     result = _call("memory_get", lambda result: output.found(result) if result["found"] else (), key=key)
     if not result["found"]:
-        info(f"nothing is saved under that key{_seen()}")
+        info(f"no memory under this key{_seen()}")
     return 0 if result["found"] else 1
 
 
@@ -58,11 +58,11 @@ def get(key: str) -> int:
         "tidegate search launhc --explain",
     ),
 )
-@click.argument("query", help="Plain words, in any order and language; nothing in them is syntax.")
-@click.option("-n", "--max-results", type=int, metavar="N", help="At most so many, 1 to 100. [default: 10]")
-@click.option("--explain", is_flag=True, help="Show the terms the query became, and each score by its parts.")
+@click.argument("query", help="Plain words in any order and language; there is no query syntax.")
+@click.option("-n", "--max-results", type=int, metavar="N", help="Maximum number of results, 1 to 100. [default: 10]")
+@click.option("--explain", is_flag=True, help="Show the search terms and the parts of each score.")
 def search(query: str, max_results: int | None, *, explain: bool) -> None:
-    """Find memories, best match first. Finding none is no error."""
+    """Find memories, best match first. Exit code 0 even without a match."""
     if explain:
         with open_session() as session:
             explanation = session.memory.explain(query, max_results=max_results)
@@ -70,20 +70,20 @@ def search(query: str, max_results: int | None, *, explain: bool) -> None:
         return
     result = _call("memory_search", lambda result: _short(result["results"]), query=query, max_results=max_results)
     if not result["results"]:
-        info(f"nothing found{_seen()}")
+        info(f"no match{_seen()}")
     if not result["complete"]:
-        info("the search ended early: there may be more")
+        info("the search ended early: there may be more matches")
 
 
 @click.command(name="list", cls=Command, examples=("tidegate list", "tidegate list --tag persona --limit 10"))
 @click.option("--tag", metavar="TAG", help="Only memories with exactly this tag.")
-@click.option("-n", "--limit", type=int, metavar="N", help="At most so many, 1 to 200. [default: 50]")
-@click.option("--cursor", metavar="CURSOR", help="Go on where the page before ended.")
+@click.option("-n", "--limit", type=int, metavar="N", help="Maximum number of memories, 1 to 200. [default: 50]")
+@click.option("--cursor", metavar="CURSOR", help="Continue where the previous page ended.")
 def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:
-    """Go through the memories in the order of their keys, page by page."""
+    """List memories in the order of their keys, page by page."""
     result = _call("memory_list", lambda result: _short(result["memories"]), tag=tag, limit=limit, cursor=cursor)
     if not result["memories"]:
-        info(f"nothing {'' if tag is None else 'with that tag '}is saved{_seen()}")
+        info(f"no memory{'' if tag is None else ' with this tag'}{_seen()}")
     if result["next_cursor"] is not None:
         info(f"there is more: add --cursor {result['next_cursor']}")
 
@@ -91,18 +91,18 @@ def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:
 @click.command(cls=Command, examples=("tidegate delete user-name",))
 @click.argument("key", help=_KEY)
 def delete(key: str) -> None:
-    """Forget one memory at the session's own level. A variant at a lower level then shows again."""
+    """Delete one memory at the session's own level. A variant at a lower level then becomes visible again."""
     _call("memory_delete", output.deleted, key=key)
 
 
 def _seen() -> str:
-    """Return from where it was looked, and how to look further: it depends on the command line alone (P5)."""
+    """Return where the command looked, and how to look further. It depends on the command line alone (P5)."""
     chosen = options()
     if chosen.session is not None:
-        return " that this session may see"
+        return " is visible to this session"
     if chosen.level is Level.RESTRICTED:
         return ""
-    return f" that {level_or(Level.PUBLIC)} may see; --level {Level.RESTRICTED} sees every level"
+    return f" is visible at {level_or(Level.PUBLIC)}; --level {Level.RESTRICTED} sees every level"
 
 
 def _call(tool: str, lines: Callable[[dict[str, Any]], Iterable[str]], **arguments: object) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""History, purge, agents and the index: the owner's acts. A model has no tool for any of them."""
+"""Owner commands: history, purge, agents and the index. No tool gives a model any of them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from tidegate.owner.owner import Erased
     from tidegate.records.version import Purged, Relabelled, Version
 
-_KEY = "The memory's name, exactly."
-_DRY_RUN = "Only show what would be done."
-_YES = "Do not ask. Needed where there is no terminal."
+_KEY = "Exact key of the memory."
+_DRY_RUN = "Only show what would change."
+_YES = "Do not ask. Required without a terminal."
 
 
 @click.command(
@@ -43,16 +43,16 @@ _YES = "Do not ask. Needed where there is no terminal."
 )
 @click.argument("key", help=_KEY)
 def history(key: str) -> int:
-    """Show every version of a memory at every level (or at --level), newest first, deleted ones too.
+    """Show every version of a memory, newest first, deleted ones too.
 
-    JSON: one object a line. Exit code 1 when none is kept.
+    JSON: one object per line. Exit code 1 if no version is kept.
     """
     with open_owner() as owner:
         versions = owner.history(key, options().level)
     for version in versions:
         show(jsonable(version), _version_lines(version))
     if not versions:
-        info("no version is kept under that key")
+        info("no version is kept under this key")
     return 0 if versions else 1
 
 
@@ -60,11 +60,11 @@ def history(key: str) -> int:
     cls=Command, examples=("tidegate restore user-name", "tidegate restore plan --version 2 --level INTERNAL")
 )
 @click.argument("key", help=_KEY)
-@click.option("--version", type=int, metavar="N", help="Which version. [default: the deleted one, else the one before]")
+@click.option("--version", type=int, metavar="N", help="Version to restore. [default: the deleted or the previous one]")
 def restore(key: str, version: int | None) -> None:
-    """Save an earlier version again, as a new one at the same level: --level, or the session's.
+    """Restore an earlier version of a memory, at --level or the session's level.
 
-    It keeps its origin. A deleted memory lives again.
+    It is saved as a new version and keeps its origin. A deleted memory becomes visible again.
     """
     with open_at_level() as (store, level, session):
         done = store.owner(options().agent).restore(key, level, version=version, session=session)
@@ -76,7 +76,7 @@ def restore(key: str, version: int | None) -> None:
 
 @click.command(
     cls=Command,
-    common={"session": None, "level": "Which variant. [default: the highest]"},
+    common={"session": None, "level": "Level of the original. [default: the highest variant]"},
     examples=(
         "tidegate relabel plan --to RESTRICTED",
         "tidegate relabel plan --to PUBLIC --dry-run",
@@ -84,20 +84,20 @@ def restore(key: str, version: int | None) -> None:
     ),
 )
 @click.argument("key", help=_KEY)
-@click.option("--to", "target", type=LEVEL, metavar="LEVEL", required=True, help="The level of the copy.")
+@click.option("--to", "target", type=LEVEL, metavar="LEVEL", required=True, help="Level of the copy.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help=_YES)
 def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
-    """Copy a memory to another level: the highest variant, or the one at --level. The original stays.
+    """Copy a memory to another level. The original stays.
 
-    Downward it asks first, since what was shown to lower sessions cannot be taken back.
+    A copy to a lower level needs your consent: what lower sessions have seen cannot be taken back.
     """
     with open_owner() as owner:
         plan = owner.relabel(key, target, options().level, dry_run=True)
         if dry_run:
             _show_relabelled(plan, dry_run=True)
             return 0
-        question = f"Show {output.escape(plan.key)}, which is {plan.copied_from}, to {target} sessions?"
+        question = f"Show {output.escape(plan.key)} ({plan.copied_from}) to {target} sessions?"
         if plan.lowers and not yes and not _agreed(question):
             return 1
         _show_relabelled(owner.relabel(key, target, plan.copied_from), dry_run=False)
@@ -113,16 +113,20 @@ def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
         "tidegate purge --older-than 0 --yes",
     ),
 )
-@click.option("--older-than", "age", metavar="AGE", required=True, help="90d, 12h, 30m, 2w; 0 for whatever there is.")
+@click.option(
+    "--older-than", "age", metavar="AGE", required=True, help="Minimum age: 90d, 12h, 30m, 2w; 0 for any age."
+)
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help=_YES)
 def purge(age: str, dry_run: bool, yes: bool) -> int:
-    """Really remove deleted memories and superseded versions, over all levels unless --level.
+    """Remove deleted memories and superseded versions permanently.
 
-    With them go conversations that nobody can go on with: of sessions that have ended, or that were never stored.
-    A memory's age counts from its deletion, a version's from when the next one was last saved. No file holds them
-    afterwards; the audit entries stay, and still verify. Where others were reading, something may be left in a file:
-    then it says so, the exit code is 3, and it can be run again. It takes about the size of a level in memory.
+    Also removes conversations that nobody can continue: those of sessions that have ended or were never stored. The age
+    of a memory counts from its deletion, that of a version from the last save of the next version. Afterwards no file
+    holds the removed data. The audit entries stay, and still verify.
+
+    If a reader is active, a file may still hold some of the data: the command says so and exits with 3. Run it again.
+    The command needs about as much memory as a level takes on disk.
     """
     from tidegate.records.times import read_duration
 
@@ -130,7 +134,7 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
     with open_owner() as owner:
         if not dry_run and not yes:
             count = sum(done.versions for done in owner.purge(older_than, options().level, dry_run=True))
-            if not _agreed(f"Remove {output.counted(count, 'version')} for ever?"):
+            if not _agreed(f"Remove {output.counted(count, 'version')} permanently?"):
                 return 1
         purged = owner.purge(older_than, options().level, dry_run=dry_run, progress=output.warn)
     for done in purged:
@@ -140,9 +144,10 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
 
 @click.command(cls=Command, common=AT_ALL_LEVELS, examples=("tidegate reindex", "tidegate reindex --level PUBLIC"))
 def reindex() -> None:
-    """Make the search index anew, at every level or at --level, while servers run.
+    """Rebuild the search index. Servers may keep running.
 
-    Until it is done, searches say that they are not complete. Interrupted, the next command goes on.
+    Until the rebuild is done, searches report that they are not complete. If it is interrupted, the next command
+    continues it.
     """
     with open_owner() as owner:
         count = owner.reindex(options().level, progress=output.warn)
@@ -151,12 +156,12 @@ def reindex() -> None:
 
 @click.group(cls=Group, common=FOR_NO_AGENT)
 def agent() -> None:
-    """List agents, or erase one: the owner's acts."""
+    """List agents, or erase one. These are owner commands."""
 
 
 @agent.command(name="list", common=FOR_NO_AGENT, examples=("tidegate agent list", "tidegate agent list --json"))
 def list_() -> None:
-    """Show the agents that something was ever saved for. JSON: one object a line."""
+    """List the agents that have stored data. JSON: one object per line."""
     with open_store() as store:
         agents = store.agents()
     for name in agents:
@@ -169,18 +174,18 @@ def list_() -> None:
     common=FOR_NO_AGENT,
     examples=("tidegate agent erase assistant --dry-run", "tidegate agent erase assistant --yes"),
 )
-@click.argument("name", metavar="AGENT", help="Whose memory.")
+@click.argument("name", metavar="AGENT", help="Name of the agent.")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help=_YES)
 def erase(name: str, dry_run: bool, yes: bool) -> int:
-    """Remove all that was saved for AGENT, at every level, audit chains included, and end its sessions.
+    """Erase everything saved for AGENT, at every level, with its audit chains, and end its sessions.
 
-    Nothing is left to enter that in: it prints where the chains ended, to be kept as the record. SPINE.md and
-    TRIGGER.md stay, and so do the ended sessions' names, so that none is used again.
+    No chain remains to record the erasure, so the command prints where the chains ended: keep that as the record.
+    SPINE.md and TRIGGER.md stay. The names of the ended sessions stay too, so that none is used again.
     """
     with open_store() as store:
         plan = store.owner(name).erase(dry_run=True)
-        if not dry_run and not yes and not _agreed(f"Erase {name}, at every level, for ever?"):
+        if not dry_run and not yes and not _agreed(f"Erase {name} at every level, permanently?"):
             return 1
         erased = plan if dry_run else store.owner(name).erase()
     _show_erased(erased, dry_run=dry_run)
@@ -188,8 +193,8 @@ def erase(name: str, dry_run: bool, yes: bool) -> int:
 
 
 def _agreed(question: str) -> bool:
-    """Ask the owner; tell whether they say yes. If not, say that nothing was changed."""
-    yes = agreed(question, unasked="this cannot be undone; without a terminal it needs --yes")
+    """Ask the owner and return whether they agree. If not, say that nothing was changed."""
+    yes = agreed(question, unasked="this cannot be undone; without a terminal, give --yes")
     if not yes:
         info("nothing was changed")
     return yes
@@ -218,10 +223,10 @@ def _show_relabelled(done: Relabelled, *, dry_run: bool) -> None:
 
 def _purged_lines(done: Purged, *, dry_run: bool) -> Iterator[str]:
     verb = "would remove" if dry_run else "removed"
-    whole = f"among them {output.counted(done.memories, 'whole memory', 'whole memories')}"
+    whole = f"including {output.counted(done.memories, 'complete memory', 'complete memories')}"
     yield f"{done.classification!s:<12}  {verb} {output.counted(done.versions, 'version')}, {whole}"
     if not done.complete:
-        yield "  not complete: others were reading, or the disk is full; some may still be in a file; run it again"
+        yield "  not complete: a reader was active or the disk is full; a file may still hold some data; run it again"
 
 
 def _show_erased(done: Erased, *, dry_run: bool) -> None:
@@ -233,7 +238,7 @@ def _show_erased(done: Erased, *, dry_run: bool) -> None:
         "heads": done.heads,
     }
     verb = "would erase" if dry_run else "erased"
-    levels, sessions = output.counted(len(done.levels), "level"), output.counted(done.sessions, "living session")
+    levels, sessions = output.counted(len(done.levels), "level"), output.counted(done.sessions, "active session")
     lines = [f"{verb} {done.agent}: {levels}, {sessions}"]
     heads = [f"  {head.level!s:<12}  chain ended at {head.sequence}: {head.hash}" for head in done.heads]
     show(result, lines + heads)

@@ -1,4 +1,4 @@
-"""The process that wakes agents."""
+"""The command whose process wakes agents."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tidegate.cli.common import NO_LEVEL, Command, info, open_store, options
 
 @click.command(
     cls=Command,
-    common={**NO_LEVEL, "agent": "Whose jobs. [default: all agents']"},
+    common={**NO_LEVEL, "agent": "Name of the agent. [default: all agents]"},
     examples=("tidegate run", "tidegate run --agent assistant", "tidegate run --once"),
 )
-@click.option("--once", is_flag=True, help="Do what is due now, and end.")
+@click.option("--once", is_flag=True, help="Do what is due now, then exit.")
 def run(once: bool) -> int:
-    """Wake the agents: run their jobs when they are due, and wake each that has a TRIGGER.md from time to time.
+    """Wake the agents for their due jobs, and regularly if they have a TRIGGER.md.
 
-    It works until it is stopped (Ctrl-C, SIGTERM), for all agents of the home, or for the one of --agent. Two of them
-    on one home, or one beside `tidegate mcp` and `tidegate chat`, do no harm. The model is chat.model in config.toml.
+    The command runs until it is stopped (Ctrl-C, SIGTERM). Several can share a home, with `tidegate mcp` and `tidegate
+    chat` too. The model is chat.model in config.toml.
 
-    What fails is said on standard error, by the job's name. --once has exit code 1 when a run failed, or a result can
-    go nowhere. It waits for run.lease_seconds where a run goes on that may be dead.
+    Failures go to standard error, with the job's name. --once exits with 1 if a run failed or a result cannot be
+    delivered. If a run in progress may be dead, --once waits for run.lease_seconds.
     """
     from tidegate.agent.opening import open_configured
     from tidegate.config.home import find_home
@@ -38,7 +38,7 @@ def run(once: bool) -> int:
     chosen = options()
     home = find_home(chosen.home)
     settings = read_settings(home)
-    open_configured(settings.chat)  # before anything is begun
+    open_configured(settings.chat)  # fails before any work starts
     _log_plainly()
     only = click.get_current_context().meta.get("agent")
     with open_store() as store:
@@ -52,19 +52,19 @@ def run(once: bool) -> int:
             info(f"tidegate run: {output.counted(done, 'run')}{failed}")
             return 1 if failures.count else 0
         for number in (signal.SIGINT, signal.SIGTERM):
-            # On a thread: the code that the handler interrupts may hold the lock that stopping needs.
+            # On a thread: the interrupted code may hold the lock that stopping needs.
             signal.signal(number, lambda *_: threading.Thread(target=wakeups.stop, daemon=True).start())
-        output.warn("tidegate run: awake")
+        output.warn("tidegate run: started")
         ended = wakeups.run()
     output.warn("tidegate run: stopped")
-    if not ended:  # something hangs, and would keep the process from ending
+    if not ended:  # a thread hangs, and would keep the process alive
         sys.stdout.flush()
         os._exit(0)
     return 0
 
 
 class _Plain(logging.Handler):
-    """Lines on standard error, of which none can pass for another."""
+    """A handler that writes escaped lines to standard error, so that none can pass for another."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""

@@ -1,4 +1,4 @@
-"""The owner's acts on sessions. A model has no tool for any of them."""
+"""Owner commands for sessions. No tool gives a model any of them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from tidegate.core.sessions import Sessions
     from tidegate.storage.control import SessionRow
 
-_NAME = "The session's name."
-_BY_OPTION = "The session, in place of NAME."
-_UNASKED = "a reset is final; without a terminal it needs --yes"
+_NAME = "Name of the session."
+_BY_OPTION = "Name of the session, instead of NAME."
+_UNASKED = "a reset is permanent; without a terminal, give --yes"
 _OF_ONE = {"session": _BY_OPTION, "level": None}
 
 
 @click.group(cls=Group, common={"session": _BY_OPTION})
 def session() -> None:
-    """Make, raise and end sessions: the owner's acts."""
+    """Create, raise and end sessions. These are owner commands."""
 
 
 @session.command(
     name="list",
-    common={"session": None, "level": "Only those at or below it. [default: all of them]"},
+    common={"session": None, "level": "Only sessions at or below this level. [default: all levels]"},
     examples=("tidegate session list", "tidegate session list --level INTERNAL --json"),
 )
 def list_() -> None:
-    """Show the agent's sessions, ended ones too; with --level, those at or below it. JSON: one object a line."""
+    """List the agent's sessions, ended ones too. JSON: one object per line."""
     top = level_or(Level.RESTRICTED)
     with open_store() as store:
         rows = [row for row in store.sessions.list(options().agent) if row.taint.can_flow_to(top)]
@@ -48,7 +48,7 @@ def list_() -> None:
 @session.command(name="show", common=_OF_ONE, examples=("tidegate session show main",))
 @click.argument("name", required=False, help=_NAME)
 def show_(name: str | None) -> None:
-    """Show one session: its taint, its ceiling, and whether it still lives."""
+    """Show one session: its taint, its ceiling, and whether it is active."""
     with _sessions() as sessions:
         _show(_any(sessions, _the(name)))
 
@@ -60,10 +60,10 @@ def show_(name: str | None) -> None:
         "tidegate session new --level PUBLIC --ceiling CONFIDENTIAL",
     ),
 )
-@click.argument("name", required=False, help="A name that no session has or had; without one it is made up.")
-@click.option("--ceiling", type=LEVEL, metavar="LEVEL", help="The taint may never pass it. [default: RESTRICTED]")
+@click.argument("name", required=False, help="A name that was never used before. [default: a random one]")
+@click.option("--ceiling", type=LEVEL, metavar="LEVEL", help="Highest level of the taint. [default: RESTRICTED]")
 def new(name: str | None, ceiling: Level | None) -> None:
-    """Make a session, at --level."""
+    """Create a session at --level."""
     from tidegate.store import fresh_id
 
     chosen = _the(name, otherwise=fresh_id())
@@ -73,9 +73,9 @@ def new(name: str | None, ceiling: Level | None) -> None:
 
 @session.command(name="raise", common=_OF_ONE, examples=("tidegate session raise main CONFIDENTIAL",))
 @click.argument("name", help=_NAME)
-@click.argument("target", type=LEVEL, metavar="LEVEL", help="The lowest level that the taint may have from now on.")
+@click.argument("target", type=LEVEL, metavar="LEVEL", help="New taint; no effect if the taint is already higher.")
 def raise_(name: str, target: Level) -> None:
-    """Raise a session's taint to LEVEL, for good. A running server notices at its next call."""
+    """Raise a session's taint to LEVEL permanently. A running server notices at its next call."""
     with _sessions() as sessions:
         row = sessions.find(options().agent, _the(name))
         sessions.raise_taint(row.id, target, reason="by the owner")
@@ -86,9 +86,9 @@ def raise_(name: str, target: Level) -> None:
 
 @session.command(common=_OF_ONE, examples=("tidegate session ceiling main CONFIDENTIAL",))
 @click.argument("name", help=_NAME)
-@click.argument("target", type=LEVEL, metavar="LEVEL", help="The highest level that the taint may ever have.")
+@click.argument("target", type=LEVEL, metavar="LEVEL", help="Highest level of the taint.")
 def ceiling(name: str, target: Level) -> None:
-    """Set how high a session may rise. It cannot be below the session's taint."""
+    """Set how high a session may rise. The ceiling cannot be below the taint."""
     with _sessions() as sessions:
         row = sessions.named(options().agent, _the(name))
         sessions.set_ceiling(row.id, target)
@@ -104,17 +104,18 @@ def ceiling(name: str, target: Level) -> None:
     ),
 )
 @click.argument("name", required=False, help=_NAME)
-@click.option("--lost", is_flag=True, help="All that an older copy of control.db lacks, in place of NAME.")
+@click.option("--lost", is_flag=True, help="All sessions that control.db has lost, instead of NAME.")
 @click.option("--dry-run", is_flag=True, help="Only show which session would end.")
-@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
+@click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
-    """End a session for ever, with its children. Its memories stay; its name is never used again.
+    """End a session and its children permanently. Its memories stay; its name is never used again.
 
-    What was said in it is really removed. Where others were reading, something may be left in a file: then it says so,
-    and the exit code is 3; a purge removes it.
+    The messages of the conversation are removed from the files. If a reader is active, a file may still hold some of
+    them: the command says so and exits with 3, and a purge removes them.
 
-    With --lost, those that the audit knows and control.db does not, as after an older copy of it was put back. Their
-    names are lost with it, and can be given again: to nobody who goes on with what was said before.
+    --lost ends the sessions that the audit knows but control.db does not, for example after an older control.db was put
+    back. Their names are lost too, and can be used again. Do not give one to a client that continues its old
+    conversation.
     """
     if lost:
         return _reset_lost(name, dry_run=dry_run, yes=yes)
@@ -123,7 +124,7 @@ def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
         if dry_run:
             _show(row, dry_run=True)
             return 0
-        question = f"End session {escape(row.name or '')} (taint {row.taint}) for ever?"
+        question = f"End session {escape(row.name or '')} (taint {row.taint}) permanently?"
         if not (yes or agreed(question, unasked=_UNASKED)):
             info("nothing was changed")
             return 1
@@ -136,17 +137,17 @@ def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
 
 def _reset_lost(name: str | None, *, dry_run: bool, yes: bool) -> int:
     if name is not None or options().session is not None:
-        raise InvalidArgument("name: has no place beside --lost", argument="name")
+        raise InvalidArgument("name: cannot be combined with --lost", argument="name")
     with open_store() as store:
         owner = store.owner(options().agent)
         rows = owner.lost()
         for row in rows:
             _show(row, dry_run=True)
         if not rows:
-            info("no session is lost")
+            info("no lost sessions")
         if not rows or dry_run:
             return 0
-        question = f"End {len(rows)} lost sessions for ever?"
+        question = f"End {len(rows)} lost sessions permanently?"
         if not (yes or agreed(question, unasked=_UNASKED)):
             info("nothing was changed")
             return 1
@@ -163,24 +164,24 @@ def _sessions() -> Iterator[Sessions]:
 
 
 def _the(name: str | None, *, otherwise: str | None = None) -> str:
-    """Return the name of the one session that is meant, by argument or by --session."""
+    """Return the name given as the argument or by --session."""
     by_option = options().session
     if None not in (name, by_option) and name != by_option:
-        raise InvalidArgument("name: differs from --session; name the session once", argument="name")
+        raise InvalidArgument("name: differs from --session; give only one of them", argument="name")
     for chosen in (name, by_option, otherwise):
         if chosen is not None:
             return chosen
-    raise InvalidArgument("name: is required", argument="name")
+    raise InvalidArgument("name: is required; give NAME or --session", argument="name")
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """Return what names are sorted by, so that chat-2 comes before chat-10: the shorter number is smaller."""
+    """Return the sort key of a name that puts chat-2 before chat-10: the shorter number is smaller."""
     parts = ((part, part.lstrip("0")) for part in re.split("([0-9]+)", name))  # text and number in turn
     return [(len(digits), digits) if at % 2 else (0, part) for at, (part, digits) in enumerate(parts)], name
 
 
 def _any(sessions: Sessions, name: str) -> SessionRow:
-    """Return the session of this name, living or ended."""
+    """Return the session of this name, active or ended."""
     rows = [row for row in sessions.list(options().agent) if row.name == name]
     return rows[0] if rows else sessions.find(options().agent, name)
 
@@ -195,7 +196,7 @@ def _show(row: SessionRow, *, dry_run: bool = False) -> None:
         "parent": row.parent,
         "ended": row.ended,
     }
-    state = "would end" if dry_run else "ended" if row.ended else "living"
-    # The name comes last, where nothing after it could be forged.
+    state = "would end" if dry_run else "ended" if row.ended else "active"
+    # The name comes last, so that it cannot forge anything after it.
     line = f"taint {row.taint!s:<12}  ceiling {row.ceiling!s:<12}  {state:<9}  {escape(row.name or row.id)}"
     show({"dry_run": True, **result} if dry_run else result, [line])

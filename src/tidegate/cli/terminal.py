@@ -1,7 +1,7 @@
-"""What a terminal shows of an answer: Markdown as it grows, without anything that a terminal would obey.
+"""Answers at the terminal: Markdown as it grows, without control sequences.
 
-No link hides behind other words, and nothing is fetched: what an answer could carry out of the house by being shown,
-it cannot here. The one module that imports rich.
+No link hides behind other words, and nothing is fetched, so showing an answer sends no data anywhere. This is the only
+module that imports rich.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 _REFRESHES_PER_SECOND = 10
 _GROWING_CHARS_MAX = 2_000
-"""How much of an unfinished block is shown while it grows: a refresh costs the same however long the block is."""
+"""How much of an unfinished block is shown while it grows. This bounds the cost of a refresh."""
 _MARKDOWN_CHARS_MAX = 20_000
 """A longer block is shown as plain text: parsing a hostile one could take too long."""
 _SPACE = " \t\r\n"
-"""The characters of a blank line. The other blanks of Unicode are text here, and shown."""
+"""The characters of a blank line. Other Unicode blanks count as text and are shown."""
 
 
 class PlainView:
-    """A channel for programs and pipes: the text as it comes, on standard output. quiet: nothing at all."""
+    """A channel for programs and pipes: the text as it comes, on standard output. quiet: write nothing."""
 
     name = "terminal"
 
@@ -43,10 +43,10 @@ class PlainView:
         self._last = "\n"
 
     def begin(self) -> None:
-        """Show nothing: whoever waits here wants the answer alone."""
+        """Show nothing: a program wants only the answer."""
 
     def show(self, event: Shown) -> None:
-        """Write text to standard output, all else to standard error."""
+        """Write text to standard output, everything else to standard error."""
         if self._quiet:
             return
         if isinstance(event, TextDelta):
@@ -56,17 +56,17 @@ class PlainView:
             output.warn(described(event))
 
     def end(self) -> None:
-        """Write a line end, if the text has none."""
+        """Write a line end if the text does not end with one."""
         self._write(self._escaper.end())
         if not self._last.endswith("\n"):
             sys.stdout.write("\n")
 
     def say(self, text: str) -> None:
-        """Write a line that is no part of an answer."""
+        """Write a line that is not part of an answer."""
         output.warn(text)
 
     def ask(self, prompt: str) -> str:
-        """Raise EOFError: nobody can be asked."""
+        """Raise EOFError: there is no user to ask."""
         raise EOFError
 
     def _write(self, text: str) -> None:
@@ -92,11 +92,11 @@ class TerminalView:
         self._live: Live | None = None
 
     def begin(self) -> None:
-        """Show that an answer is awaited."""
+        """Show that the answer is pending."""
         self._grow()
 
     def show(self, event: Shown) -> None:
-        """Show a bit of the answer: whole blocks for good, the rest as it grows."""
+        """Show a piece of the answer: complete blocks permanently, the rest as it grows."""
         if not isinstance(event, TextDelta):
             self.end()
             self._console.print(described(event), style="dim")
@@ -107,18 +107,18 @@ class TerminalView:
         self._grow()
 
     def end(self) -> None:
-        """Show what is still pending."""
+        """Show the rest of the answer."""
         self._stop()
         self._print(self._blocks.rest())
         self._parted = False
 
     def say(self, text: str) -> None:
-        """Write lines that are no part of an answer."""
+        """Write lines that are not part of an answer."""
         self._console.print(output.escape_lines(text, indent=""), soft_wrap=True)
 
     def ask(self, prompt: str) -> str:
         """Return a line that the owner types. Raises: EOFError, KeyboardInterrupt."""
-        import readline  # noqa: F401  so that a line can be edited
+        import readline  # noqa: F401  makes the line editable
 
         return input(prompt)
 
@@ -130,7 +130,7 @@ class TerminalView:
                 console=self._console,
                 get_renderable=self._growing,
                 refresh_per_second=_REFRESHES_PER_SECOND,
-                transient=True,  # a block is printed for good when it is whole
+                transient=True,  # a complete block is printed permanently
                 vertical_overflow="crop",
             )
             self._live.start()
@@ -160,9 +160,9 @@ class TerminalView:
 
 
 class Blocks:
-    """Markdown that comes in pieces, as whole blocks: a blank line ends one, but not within a fence.
+    """Markdown that arrives in pieces, as complete blocks. A blank line ends a block, except within a fence.
 
-    However it is cut into pieces, the blocks are the same, and each character is looked at once.
+    The blocks do not depend on how the text is cut into pieces. Each character is read once.
     """
 
     def __init__(self) -> None:
@@ -170,10 +170,10 @@ class Blocks:
         self._line: list[str] = []
         self._fence = ""
         self.tail = ""
-        """The last characters of the block that is not yet whole."""
+        """The last characters of the incomplete block."""
 
     def feed(self, piece: str) -> Iterator[str]:
-        """Yield the blocks that are whole by now."""
+        """Yield the blocks that the piece completes."""
         *ends, rest = piece.split("\n")
         for end in ends:
             line = "".join((*self._line, end, "\n"))
@@ -186,7 +186,7 @@ class Blocks:
         self._lengthen(rest)
 
     def rest(self) -> str:
-        """Return the block that is not yet whole, and begin another."""
+        """Return the incomplete block, and begin another."""
         block = "".join(self._lines + self._line)
         self._lines.clear()
         self._line.clear()
@@ -207,11 +207,11 @@ class Blocks:
 
 
 def markdown(text: str) -> Markdown:
-    """Return Markdown to print: addresses in full, HTML and images as text, what no eye sees as escapes."""
+    """Return Markdown to print: addresses in full, HTML and images as text, invisible characters as escapes."""
     from rich.markdown import Markdown
 
-    # Before it is parsed, since the parser drops some blanks; and after, since it decodes entities. The language of a
-    # fence is dropped: it would choose a highlighter, and some take the square of the length and more.
+    # Escape before parsing, since the parser drops some blanks, and after it, since it decodes entities. Drop the
+    # language of a fence: it would choose a highlighter, and some take quadratic time or more.
     made = Markdown(output.escape_lines(text, indent=""), hyperlinks=False, code_theme="ansi_dark")
     tokens = list(made.parsed)
     for token in tokens:
@@ -229,14 +229,14 @@ def markdown(text: str) -> Markdown:
 
 
 def plain(text: str) -> Text:
-    """Return the text as it is, what no eye sees as escapes."""
+    """Return the text as it is, with invisible characters as escapes."""
     from rich.text import Text
 
     return Text(output.escape_lines(text, indent=""))
 
 
 def described(event: Shown) -> str:
-    """Return a line on what is going on."""
+    """Return a line on the event."""
     match event:
         case ToolCalled(tool, failed, refused, reason):
             what = f" ({'refused' if refused else 'failed'}: {output.escape(reason)})" if failed else ""

@@ -1,4 +1,4 @@
-"""The agent's to-do list, for its owner."""
+"""The owner command that shows the agent's to-do list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.policy.levels import Level
     examples=("tidegate todo", "tidegate todo --session chat", "tidegate todo --level PUBLIC"),
 )
 def todo() -> None:
-    """Show the agent's to-do list: as --session sees it, or --level; without either, the highest one there is."""
+    """Show the agent's to-do list. Of several lists, the highest visible one is shown."""
     with open_session(Level.RESTRICTED) as session:
         result = session.call_tool("todo_read")
     show(result, todo_list(result))

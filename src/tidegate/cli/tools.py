@@ -1,4 +1,4 @@
-"""Foreign servers' tools, for the owner: which there are, what the policy says to a call, and which are trusted."""
+"""Owner commands for the tools of other MCP servers: list them, check a call against the policy, and trust them."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from tidegate.gateway.pins import Definition, Definitions
 
 _UNREACHABLE = "unreachable"
-_SUPPOSED = {"session": "Whose call to suppose.", "level": "Where else to suppose it. [default: PUBLIC]"}
+_CALLER = {"session": "Session of the call.", "level": "Level of the call without --session. [default: PUBLIC]"}
 
 
-@click.group(cls=Group, common=_SUPPOSED)
+@click.group(cls=Group, common=_CALLER)
 def tools() -> None:
-    """Tools of foreign MCP servers, as [servers.NAME] in config.toml names them."""
+    """List, check and trust the tools of the MCP servers in config.toml, [servers.NAME]."""
 
 
 @tools.command(name="list", common=FOR_NO_AGENT, examples=("tidegate tools list", "tidegate tools list files --json"))
-@click.argument("name", required=False, help="Of this server alone.")
+@click.argument("name", required=False, help="Name of one server. [default: all servers]")
 def list_(name: str | None) -> int:
-    """Show each tool with its source, its sink and its pin. The servers are asked. JSON: one object a line.
+    """Ask the servers for their tools; show the source, the sink and the pin of each. JSON: one object per line.
 
-    Exit code 1 when a server did not answer; of such a one the trusted tools are shown, as unreachable.
+    Exit code 1 if a server does not answer. Its trusted tools are then shown as unreachable.
     """
     from tidegate.gateway.pins import Pins
 
@@ -56,16 +56,16 @@ def list_(name: str | None) -> int:
     chosen = [_the(servers, name)] if name is not None else list(servers.values())
     answered = [_list(server, Pins(home).of(server.name)) for server in chosen]
     if not chosen:
-        info("no servers: config.toml names none")
+        info("no servers in config.toml")
     return 0 if all(answered) else 1
 
 
-@tools.command(common=_SUPPOSED, examples=("tidegate tools check files__read_text_file --session main",))
-@click.argument("tool", help="The tool's name, as in `tools list`.")
+@tools.command(common=_CALLER, examples=("tidegate tools check files__read_text_file --session main",))
+@click.argument("tool", help="Name of the tool, as in `tools list`.")
 def check(tool: str) -> int:
-    """Explain what the policy says to a call of TOOL: by which rule, at which levels. No call is made.
+    """Explain whether the policy allows a call of TOOL: by which rule, at which levels.
 
-    In --session, else in a session that stands at --level. No server is asked: tools are taken to be as last trusted.
+    No call is made and no server is asked: the tools are assumed to be unchanged since you trusted them.
     """
     from tidegate.gateway.catalog import catalog
     from tidegate.gateway.pins import Pins
@@ -87,21 +87,22 @@ def check(tool: str) -> int:
     }
     show(explained, _explanation(explained))
     if pin is not Pin.TRUSTED:
-        trusted = ", ".join(catalog(servers.values(), pins)) or "there are none"
-        info(f"{tool} is none of the trusted tools ({trusted}); `tidegate tools list` asks the servers for theirs")
+        trusted = ", ".join(catalog(servers.values(), pins)) or "none"
+        info(f"{tool} is not a trusted tool (trusted: {trusted}); `tidegate tools list` asks the servers for theirs")
     return 0 if isinstance(decision, Allow) else 1
 
 
 @tools.command(
     common=FOR_NO_AGENT, examples=("tidegate tools trust files --dry-run", "tidegate tools trust files --yes")
 )
-@click.argument("name", help="The server's name.")
-@click.option("--dry-run", is_flag=True, help="Only show what there is to trust.")
-@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
+@click.argument("name", help="Name of the server.")
+@click.option("--dry-run", is_flag=True, help="Only show what is new or changed.")
+@click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 def trust(name: str, dry_run: bool, yes: bool) -> int:
-    """Show what a server's tools say of themselves that you have not seen yet, and trust it.
+    """Show what is new or changed in a server's tools, and trust it.
 
-    Until then its new tools cannot be called; once one that you had trusted has changed, none of them can.
+    A new tool cannot be called until you trust it. If a trusted tool changes, no tool of that server can be called
+    until you trust the change.
     """
     from tidegate.gateway.pins import Pins, compare
     from tidegate.store import utc_now
@@ -114,7 +115,7 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
         _show_change(tool, state, pinned.get(tool), found.get(tool))
     news = any(state is not Pin.TRUSTED for state in states.values())
     question = f"Trust the tools of {escape(name)} as they are now?"
-    unasked = "without a terminal it needs --yes, once you have looked (--dry-run)"
+    unasked = "without a terminal, look with --dry-run first, then give --yes"
     trusting = news and not dry_run and (yes or agreed(question, unasked=unasked))
     if trusting:
         pins.trust(name, found.values(), utc_now())
@@ -123,23 +124,23 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
         "trusted": trusting or not news,
         "tools": [_change(each, tool, pinned.get(tool), found.get(tool)) for tool, each in states.items()],
     }
-    outcome = "trusted" if trusting else "nothing was changed" if news else "every tool is as you trusted it"
+    outcome = "trusted" if trusting else "nothing was changed" if news else "all tools are as you trusted them"
     show({"dry_run": True, **result} if dry_run else result, [f"{name}: {outcome}"])
     return 0 if result["trusted"] or dry_run else 1
 
 
 def _list(server: Server, pinned: Definitions) -> bool:
-    """Show the tools of one server; tell whether it answered."""
+    """Show the tools of one server and return whether it answered."""
     from tidegate.gateway.catalog import catalog_name
     from tidegate.gateway.pins import compare
 
     states: dict[str, str]
-    why: dict[str, object] = {}  # only where it did not answer
+    why: dict[str, object] = {}  # empty if the server answered
     try:
         states = {tool: str(pin) for tool, pin in compare(pinned, _look(server)).items()}
     except Refused as refused:
         info(refused.message)
-        # What a server wrote to its standard error: for the owner, and in no log (P12).
+        # The server's standard error is for the owner, and goes to no log (P12).
         stderr = {name: lines for name, lines in refused.details.items() if name == "stderr"}
         states, why = dict.fromkeys(pinned, _UNREACHABLE), {"reason": refused.message, **stderr}
     for tool, state in states.items():
@@ -160,7 +161,7 @@ def _list(server: Server, pinned: Definitions) -> bool:
 
 
 def _look(server: Server) -> Definitions:
-    """Return what the server says of its tools now. Raises: Refused, with the reason, when it does not say."""
+    """Return the server's current tool definitions. Raises: Refused, with the reason, if it does not answer."""
     import asyncio
 
     try:
@@ -169,7 +170,7 @@ def _look(server: Server) -> Definitions:
         raise InvalidArgument("tools: the MCP library is not installed: pip install 'tidegate[server]'") from None
     from tidegate.gateway.diagnostics import CutOffError
 
-    info(f"{server.name}: asking it for its tools")
+    info(f"{server.name}: asking for its tools")
     try:
         return asyncio.run(look(server))
     except CutOffError as error:
@@ -189,12 +190,12 @@ def _servers() -> tuple[Path, Mapping[str, Server]]:
 
 def _the(servers: Mapping[str, Server], name: str) -> Server:
     if name not in servers:
-        raise InvalidArgument("name: config.toml has no such server", argument="name")
+        raise InvalidArgument("name: config.toml has no server of this name", argument="name")
     return servers[name]
 
 
 def _state() -> SessionState:
-    """Return the state of the session that is meant. Nothing is resumed, and nothing entered in an audit."""
+    """Return the state of the calling session. This resumes no session and makes no audit entry."""
     refuse_both()
     name = options().session
     if name is None:
@@ -205,7 +206,7 @@ def _state() -> SessionState:
 
 
 def _known(tool: str, servers: Mapping[str, Server], pins: Any) -> tuple[Pin, Classification | None, str]:
-    """Return pin, classification and server of a tool, as far as they are known without asking the server."""
+    """Return the pin, classification and server of a tool that are known without asking the server."""
     from tidegate.gateway.catalog import catalog
 
     if (entry := catalog(servers.values(), pins).get(tool)) is not None:
@@ -218,7 +219,7 @@ def _known(tool: str, servers: Mapping[str, Server], pins: Any) -> tuple[Pin, Cl
 
 def _explained(decision: Decision, server: str) -> dict[str, Any]:
     if isinstance(decision, Allow):
-        reason = "the taint can flow to the sink, and joined with the source to the ceiling"
+        reason = "the taint can flow to the sink; the taint joined with the source can flow to the ceiling"
         return {"allowed": True, "rule": "P4", "reason": reason, "taint_after": str(decision.level)}
     reason = decision.hint.replace("tools trust`", f"tools trust {server}`")
     return {"allowed": False, "rule": decision.rule, "reason": reason, "taint_after": None}
@@ -227,11 +228,11 @@ def _explained(decision: Decision, server: str) -> dict[str, Any]:
 def _explanation(explained: Mapping[str, Any]) -> Iterator[str]:
     verdict = f"allowed, and raises the taint to {explained['taint_after']}" if explained["allowed"] else "refused"
     if explained["pin"] == str(Pin.UNKNOWN):
-        verdict = "no such tool, so refused"
+        verdict = "no such tool: refused"
     yield f"{verdict} ({explained['rule']}): {explained['reason']}"
     pinned = f"pin {explained['pin']}"
     if explained["pin"] == str(Pin.TRUSTED):
-        pinned += ", as last trusted: the server was not asked"
+        pinned += " (the server was not asked)"
     yield f"  taint {explained['taint']}, ceiling {explained['ceiling']}"
     yield f"  source {explained['source'] or 'none'}, sink {explained['sink'] or 'none'}, {pinned}"
 
@@ -243,14 +244,14 @@ def _levels(classification: Classification | None) -> dict[str, str | None]:
 
 
 def _change(pin: Pin, tool: str, before: Definition | None, after: Definition | None) -> dict[str, Any]:
-    """Return the same for programs: both definitions where there is something to look at."""
+    """Return a tool's pin for programs, with both definitions unless it is trusted."""
     if pin is Pin.TRUSTED:
         return {"tool": tool, "pin": str(pin)}
     return {"tool": tool, "pin": str(pin), "before": before and before.to_dict(), "after": after and after.to_dict()}
 
 
 def _show_change(tool: str, pin: Pin, before: Definition | None, after: Definition | None) -> None:
-    """Write what there is to look at to standard error, for people."""
+    """Write the difference between both definitions to standard error, for people."""
     import difflib
 
     if pin is Pin.TRUSTED:

@@ -1,4 +1,4 @@
-"""Memories out and in, backup and restore: the owner's acts. A model has no tool for any of them."""
+"""Owner commands: export, import, backup and restore. No tool gives a model any of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidegate.transfer.transfer import Transfer
 
 _PROGRESS_STEP = 10_000
-_KEYS_MAX = 20  # named by a dry run, to people, of each kind
+_KEYS_MAX = 20  # of each kind, that a dry run shows to people
 _KIND = click.Choice(Source, case_sensitive=False)
 
 
@@ -39,12 +39,12 @@ _KIND = click.Choice(Source, case_sensitive=False)
         "tidegate export --level INTERNAL >> all.jsonl",
     ),
 )
-@click.argument("file", required=False, help="Where to; without it, or with -, standard output.")
+@click.argument("file", required=False, help="File to write. [default: standard output, also for -]")
 def export(file: str | None) -> None:
-    """Write all memories that --level (or the session) may see, as JSON Lines.
+    """Export all memories that --level or the session may see, as JSON Lines.
 
-    The first line says the level. Each memory has its own; what lies higher is not in the file. A FILE is readable for
-    its owner alone, and replaced only when the new one is whole.
+    The first line names the level of the export. Each memory has its own level; higher memories are not in the file.
+    Only you can read FILE. An existing FILE is replaced once the new one is complete.
     """
     with open_at_level() as (store, level, _):
         transfer = store.transfer(options().agent)
@@ -66,18 +66,19 @@ def export(file: str | None) -> None:
     ),
 )
 @click.argument("file", help="A file, or a folder of notes.")
-@click.option("--from", "source", type=_KIND, metavar="KIND", help=f"{', '.join(Source)}.")
-@click.option("--source-agent", metavar="AGENT", help="Whose memories to take, where the file holds several agents'.")
-@click.option("--exact", is_flag=True, help="Leave out what is labelled with another level than that of the import.")
+@click.option("--from", "source", type=_KIND, metavar="KIND", help=f"{', '.join(Source)}. [default: detected]")
+@click.option("--source-agent", metavar="AGENT", help="Agent in the file, if the file holds several.")
+@click.option("--exact", is_flag=True, help="Skip memories labelled with a level other than the import's.")
 @click.option("--overwrite", is_flag=True, help="Also replace memories that were saved later here.")
-@click.option("--restore-deleted", is_flag=True, help="Also bring back memories that were deleted here.")
-@click.option("--strict", is_flag=True, help="Import nothing when any memory is refused.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--restore-deleted", is_flag=True, help="Also restore memories that were deleted here.")
+@click.option("--strict", is_flag=True, help="Import nothing if any memory is refused.")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
 def import_(file: str, source: Source | None, source_agent: str | None, **rules: bool) -> int:
-    """Take memories in from FILE, all at --level (or the session's), in one transaction.
+    """Import memories from FILE, all at --level or the session's level, in one transaction.
 
-    What FILE is, is told from what is in it, or by --from. Each memory is marked as imported. One that is labelled
-    higher is refused, by its line; the others are imported, and the exit code is 1. Importing again changes nothing.
+    The format of FILE is detected from its content, unless --from names it. Each memory is marked as imported. A memory
+    with a higher label is refused and its place is shown; the others are imported, and the exit code is 1. Importing
+    the same file again changes nothing.
     """
     from tidegate.transfer.importing import Rules
 
@@ -111,11 +112,11 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
     common=NO_LEVEL,
     examples=("tidegate backup assistant.backup", "tidegate backup a.backup --agent a"),
 )
-@click.argument("file", help="Where to. What is there is replaced when the new backup has been read back.")
+@click.argument("file", help="File to write. An existing one is replaced once the new backup is checked.")
 def backup(file: str) -> None:
-    """Write everything of the agent to one FILE: all levels, versions, deletions, audit chains, sessions.
+    """Back up the agent to one FILE: all levels, versions, deletions, audit chains and sessions.
 
-    It can be done while servers run. The FILE holds RESTRICTED memories in plain text: keep it as you keep those.
+    Servers may keep running. FILE holds RESTRICTED memories in plain text: protect it like those memories.
     """
     with _at_no_level() as transfer:
         done = transfer.backup(file, progress=_progress)
@@ -129,13 +130,13 @@ def backup(file: str) -> None:
     examples=("tidegate restore-backup assistant.backup --dry-run", "tidegate restore-backup assistant.backup --yes"),
 )
 @click.argument("file", help="A backup of this agent.")
-@click.option("--dry-run", is_flag=True, help="Only check the backup, and whether it could be restored.")
-@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal.")
+@click.option("--dry-run", is_flag=True, help="Only check the backup, and whether it can be restored.")
+@click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
-    """Restore a backup into an agent that is empty: all of it, or nothing.
+    """Restore a backup into an empty agent: everything or nothing.
 
-    Levels, versions, deletions and audit chains are as they were. Sessions come back as ended ones, since what their
-    clients have read since then is not known: start new ones, under new names.
+    Levels, versions, deletions and audit chains are restored exactly. Sessions are restored as ended, because nobody
+    knows what their clients have read since the backup. Start new sessions under new names.
     """
     with _at_no_level() as transfer:
         if dry_run or not yes:
@@ -143,7 +144,7 @@ def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
             if dry_run:
                 _show_restored(plan, dry_run=True)
                 return 0
-            if not agreed(f"Restore {_counted(plan)}?", unasked="without a terminal a restore needs --yes"):
+            if not agreed(f"Restore {_counted(plan)}?", unasked="without a terminal, give --yes"):
                 info("nothing was changed")
                 return 1
         _show_restored(transfer.restore_backup(file, progress=_progress), dry_run=False)
@@ -157,7 +158,7 @@ def _show_restored(done: BackedUp, *, dry_run: bool) -> None:
 
 @contextmanager
 def _at_no_level() -> Iterator[Transfer]:
-    """Yield the agent's transfer, for what concerns all its levels."""
+    """Yield the agent's transfer, for commands on all its levels."""
     with open_store() as store:
         yield store.transfer(options().agent)
 
@@ -173,7 +174,7 @@ def _import_lines(done: Imported) -> Iterable[str]:
     for verb, keys in (("create", done.creates), ("update", done.updates)):
         yield from (f"{verb}  {output.escape(key)}" for key in keys[:_KEYS_MAX])
         if len(keys) > _KEYS_MAX:
-            yield f"{verb}  and {len(keys) - _KEYS_MAX} more; --json names them all"
+            yield f"{verb}  and {len(keys) - _KEYS_MAX} more; --json lists them all"
 
 
 def _counted(done: BackedUp) -> str:
