@@ -203,7 +203,7 @@ def test_the_owners_commands_do_what_help_says(sits: Any, script: str, cli: Run)
     person.type("/memory xanadu")
     person.sees("Xanadu")
     person.type("/memory nonsense")
-    person.sees("nothing matches")
+    person.sees("no matches")
     person.type("/forget secret")
     person.sees("deleted secret at INTERNAL")
     person.type("/forget secret")
@@ -236,13 +236,13 @@ def test_a_reset_asks_first_and_what_follows_is_a_new_conversation(sits: Any, cl
     person.type("/raise RESTRICTED")
     person.sees("RESTRICTED> ")
     person.type("/reset")
-    person.sees("for ever?")
+    person.sees("permanently?")
     person.type("no")
     person.sees("nothing was changed")
     person.type("/reset")
-    person.sees("for ever?")
+    person.sees("permanently?")
     person.type("y")
-    person.sees("A fresh conversation. assistant, session chat-2, at INTERNAL.")
+    person.sees("New conversation: assistant, session chat-2, at INTERNAL.")
     person.sees("INTERNAL> ")
     person.type("/quit")
     assert person.ends() == 0
@@ -255,7 +255,7 @@ def test_a_reset_from_outside_opens_a_new_conversation_in_the_running_chat(sits:
     assert process("--home", str(home), "session", "reset", "work", "--yes").code == 0
     person.type("hello")
     person.sees("session ended")
-    person.sees("A fresh conversation. assistant, session work-2, at CONFIDENTIAL.")
+    person.sees("New conversation: assistant, session work-2, at CONFIDENTIAL.")
 
 
 def test_ctrl_c_stops_the_answer_and_keeps_the_conversation(sits: Any, tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_ctrl_c_while_waiting_for_a_busy_provider_stops_the_waiting(sits: Any, s
 def test_ctrl_c_at_the_prompt_says_how_to_leave(sits: Any) -> None:
     person = sits()
     person.sees("INTERNAL> ")
-    person.presses_until(b"\x03", "Ctrl-D leaves")
+    person.presses_until(b"\x03", "Ctrl-D to leave")
     person.type("/quit")
     assert person.ends() == 0
 
@@ -529,10 +529,10 @@ def test_a_held_answer_is_no_answer(say: Run, monkeypatch: pytest.MonkeyPatch) -
         (
             "CLEARANCE",
             (),
-            "chat.level: INTERNAL is above chat.clearance, PUBLIC: no answer could be shown; give a lower",
+            "chat.level: INTERNAL is above chat.clearance (PUBLIC), so no answer could be shown; give a lower",
         ),
-        ("CLEARANCE", ("--level", "INTERNAL"), "level: INTERNAL is above chat.clearance, PUBLIC"),
-        ("CLEARANCE", ("--session", "low", "--level", "INTERNAL"), "level: INTERNAL is above chat.clearance, PUBLIC"),
+        ("CLEARANCE", ("--level", "INTERNAL"), "level: INTERNAL is above chat.clearance (PUBLIC)"),
+        ("CLEARANCE", ("--session", "low", "--level", "INTERNAL"), "level: INTERNAL is above chat.clearance (PUBLIC)"),
         (
             "MODEL_CLEARANCE",
             ("--new",),
@@ -555,7 +555,7 @@ def test_a_conversation_that_could_show_nothing_is_not_begun(
 def test_a_raise_at_the_start_is_said(say: Run) -> None:
     assert "raised" not in say("hello", "--session", "s", "--level", "PUBLIC").err
     ran = say("hello", "--session", "s", "--level", "RESTRICTED", "--json")
-    assert ran.err == "tidegate: s was raised from PUBLIC to RESTRICTED, for good\n"
+    assert ran.err == "tidegate: s was raised from PUBLIC to RESTRICTED, permanently\n"
     assert "raised" not in say("hello", "--session", "s", "--level", "RESTRICTED").err
 
 
@@ -613,10 +613,10 @@ def test_a_spine_that_cannot_be_read_is_said_so_and_the_model_is_not_asked(say: 
 
 
 def test_the_owner_sees_the_to_do_list(say: Run, cli: Run, script: str) -> None:
-    assert cli("todo").out == "nothing to do\n"
+    assert cli("todo").out == "no to-dos\n"
     say("plan it", model=script)
     assert cli("todo").out == "[ ] pack\n"
     todo = {"content": "pack", "state": "pending"}
     assert cli("todo", "--session", "chat", "--json").json == {"todos": [todo], "origin": "agent"}
-    assert cli("todo", "--level", "PUBLIC").out == "nothing to do\n"
+    assert cli("todo", "--level", "PUBLIC").out == "no to-dos\n"
     assert cli("todo", "--level", "PUBLIC", "--session", "chat").code == 2

@@ -32,7 +32,7 @@ _LEVEL = "Level to start at. [default: chat.level in config.toml]"
 def chat(message: str | None, new: bool) -> int:
     """Talk with the agent.
 
-    The last conversation continues, at the level it has reached. With --session, the conversation of that name is
+    The newest conversation continues, at the level it has reached. With --session, the conversation of that name is
     opened or resumed. With --level alone, the conversation is at exactly that level and is not stored. The model is
     chat.model in config.toml, or TIDEGATE_CHAT_MODEL.
     """
@@ -44,13 +44,13 @@ def chat(message: str | None, new: bool) -> int:
 
     home = find_home(options().home)
     settings = read_settings(home)
-    model = open_configured(settings.chat)  # whatever can fail comes before anything is created
+    model = open_configured(settings.chat)  # before anything is created, like every step that can fail
     place = _place(new, settings.chat.level)
     text = standard_input("message") if message == "-" else message
     if text is not None:
         text = check_content(text, settings.limits, "message")
     if text is None and (options().json or not (sys.stdin.isatty() and sys.stdout.isatty())):
-        raise InvalidArgument("message: is required without a terminal and with --json", argument="message")
+        raise InvalidArgument("message: without a terminal and with --json, give --message TEXT", argument="message")
     with open_store() as store, Chat(store, home, settings, model, place) as conversation:
         return conversation.say_once(text, as_json=options().json) if text is not None else conversation.run()
 

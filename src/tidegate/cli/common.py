@@ -283,7 +283,7 @@ def _common_options(common: Common) -> list[click.Parameter]:
         )
 
     return [
-        option("home", "Home folder. [default: $TIDEGATE_HOME, else the user's data folder]", metavar="PATH"),
+        option("home", "Home folder. [default: $TIDEGATE_HOME or user data folder]", metavar="PATH"),
         option("agent", "Name of the agent. [default: assistant]", metavar="AGENT"),
         option("session", "Act in this session, at its taint.", metavar="NAME"),
         option("level", f"{_LEVELS}. [default: PUBLIC]", type=LEVEL, metavar="LEVEL"),

@@ -22,7 +22,7 @@ _REPAIRED = "repaired"
 @click.option("--repair", is_flag=True, help="Repair what is safe to repair: modes, left-over files, the index, tags.")
 @click.option("--anchor", "file", metavar="FILE", help="Output of `audit anchor`, to check the audit chains.")
 def doctor(repair: bool, file: str | None) -> int:
-    """Check the home for problems and advise what to do. Servers may keep running.
+    """Check the home for problems, and say how to fix them. Servers may keep running.
 
     With --agent, the check of stored data covers only that agent. JSON: one object per finding. Exit code 1 if an
     error is left. A warning is not an error: everything works, but something needs your attention.

@@ -90,7 +90,7 @@ def restore(key: str, version: int | None) -> None:
 def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
     """Copy a memory to another level. The original stays.
 
-    A copy to a lower level needs your consent: what lower sessions have seen cannot be taken back.
+    Before a copy to a lower level, the command asks: what lower sessions have seen cannot be taken back.
     """
     with open_owner() as owner:
         plan = owner.relabel(key, target, options().level, dry_run=True)
@@ -223,8 +223,8 @@ def _show_relabelled(done: Relabelled, *, dry_run: bool) -> None:
 
 def _purged_lines(done: Purged, *, dry_run: bool) -> Iterator[str]:
     verb = "would remove" if dry_run else "removed"
-    whole = f"including {output.counted(done.memories, 'complete memory', 'complete memories')}"
-    yield f"{done.classification!s:<12}  {verb} {output.counted(done.versions, 'version')}, {whole}"
+    complete = f"including {output.counted(done.memories, 'complete memory', 'complete memories')}"
+    yield f"{done.classification!s:<12}  {verb} {output.counted(done.versions, 'version')}, {complete}"
     if not done.complete:
         yield "  not complete: a reader was active or the disk is full; a file may still hold some data; run it again"
 

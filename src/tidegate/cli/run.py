@@ -21,10 +21,10 @@ from tidegate.cli.common import NO_LEVEL, Command, info, open_store, options
 )
 @click.option("--once", is_flag=True, help="Do what is due now, then exit.")
 def run(once: bool) -> int:
-    """Wake the agents for their due jobs, and regularly if they have a TRIGGER.md.
+    """Wake the agents for their due jobs, and at intervals for their TRIGGER.md.
 
-    The command runs until it is stopped (Ctrl-C, SIGTERM). Several can share a home, with `tidegate mcp` and `tidegate
-    chat` too. The model is chat.model in config.toml.
+    The command runs until it is stopped (Ctrl-C, SIGTERM). Several such processes can share a home, also with `tidegate
+    mcp` and `tidegate chat`. The model is chat.model in config.toml.
 
     Failures go to standard error, with the job's name. --once exits with 1 if a run failed or a result cannot be
     delivered. If a run in progress may be dead, --once waits for run.lease_seconds.

@@ -44,7 +44,7 @@ def export(file: str | None) -> None:
     """Export all memories that --level or the session may see, as JSON Lines.
 
     The first line names the level of the export. Each memory has its own level; higher memories are not in the file.
-    Only you can read FILE. An existing FILE is replaced once the new one is complete.
+    FILE is readable by its owner only. An existing FILE is replaced once the new one is complete.
     """
     with open_at_level() as (store, level, _):
         transfer = store.transfer(options().agent)
