@@ -63,7 +63,7 @@ def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: 
         names, named = _names(store), options().session
         wanted = AuditFilter(
             level=options().level,
-            # By its name or by its id.
+            # --session names a session by its name or its ID.
             sessions=None if named is None else {named, *(id_ for id_, name in names.items() if name == named)},
             actions=[Action(action) for action in actions] or None,
             since=_time("since", since),

@@ -50,7 +50,7 @@ def chat(message: str | None, new: bool) -> int:
     if text is not None:
         text = check_content(text, settings.limits, "message")
     if text is None and (options().json or not (sys.stdin.isatty() and sys.stdout.isatty())):
-        raise InvalidArgument("message: without a terminal and with --json, give --message TEXT", argument="message")
+        raise InvalidArgument("message: with --json or without a terminal, give --message", argument="message")
     with open_store() as store, Chat(store, home, settings, model, place) as conversation:
         return conversation.say_once(text, as_json=options().json) if text is not None else conversation.run()
 

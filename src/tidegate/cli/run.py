@@ -1,4 +1,4 @@
-"""The command whose process wakes agents."""
+"""The command that runs the process that wakes agents."""
 
 from __future__ import annotations
 
