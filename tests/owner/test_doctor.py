@@ -382,7 +382,7 @@ def test_guidance_longer_than_clients_read_is_a_warning_that_says_by_how_much(ma
         file.write("y" * 100)
     found = only(made)
     assert (found.where, found.severity) == (f"{FOLDER}/SPINE.md", Severity.WARNING)
-    assert "shorten it by 100 characters" in found.advice
+    assert "Shorten it by 100 characters" in found.advice
 
 
 # Inside a file
@@ -603,7 +603,7 @@ def test_p4_an_older_copy_of_the_control_store_under_lower_taints_is_found(made:
         store.session(AGENT, "main", Level.RESTRICTED).memory.save("k", "other high words")
     finding = only(made)
     assert (finding.severity, finding.where) == (Severity.ERROR, "control.db")
-    assert "'main' stands at PUBLIC" in finding.problem
+    assert "'main' is at PUBLIC" in finding.problem
     assert "RESTRICTED" in finding.problem
     with tidegate.open(made) as store:
         assert store.session(AGENT, "main").taint is Level.RESTRICTED
@@ -634,7 +634,7 @@ def test_p4_sessions_that_the_control_store_lacks_are_found_and_their_end_is_adv
             store.session(AGENT, f"acting {number}").memory.save("k", "words")
     finding = only(made)
     assert (finding.severity, finding.where) == (Severity.ERROR, "control.db")
-    assert "are lost: 2;" in finding.problem
+    assert "lacks 2 of the sessions" in finding.problem
     assert "session reset --lost" in finding.advice
     with tidegate.open(made) as store:
         assert store.owner(AGENT).end_lost()

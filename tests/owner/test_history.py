@@ -142,7 +142,7 @@ def test_restore_looks_at_its_own_level_alone(scene: Scene) -> None:
 def test_restore_says_when_there_is_nothing_to_restore(scene: Scene) -> None:
     scene.save("k", "one")
     owner = scene.store.owner(AGENT)
-    with pytest.raises(NotFound, match="it lives"):
+    with pytest.raises(NotFound, match="is live"):
         owner.restore("k", PUBLIC)
     with pytest.raises(NotFound, match="version"):
         owner.restore("k", PUBLIC, version=2)
@@ -295,6 +295,6 @@ def test_relabel_copies_nothing_when_the_memory_changes_meanwhile(
         return act(context, session)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(owner._context), "act", slow)
-    with pytest.raises(NotFound, match="at the same time"):
+    with pytest.raises(NotFound, match="during the command"):
         owner.relabel("k", PUBLIC)
     assert scene.content("k", PUBLIC) is None

@@ -218,7 +218,7 @@ def test_nothing_is_written_over_a_file_of_the_home_by_whatever_name(home: Path,
             elsewhere / "hard",
             moved,
         ):
-            with pytest.raises(InvalidArgument, match="lies in the home, or is one of its files"):
+            with pytest.raises(InvalidArgument, match="is in the home, or is one of its files"):
                 transfer.backup(path) if act == "backup" else transfer.export_to(path, Level.PUBLIC)
         assert bytes_of(home) == before
         free = elsewhere / "free"

@@ -1,1 +1,1 @@
-"""The owner's acts on an agent's memory: commands, never tools."""
+"""Owner commands on an agent's memory; never tools."""

@@ -1,4 +1,4 @@
-"""The audit as its owner reads it: entries of all levels by time, with the keys of versions that are still kept."""
+"""The owner's view of the audit: entries of all levels by time, with the keys of versions still kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which entries to show; None: any. sessions: ids, "" for the owner's acts outside any session."""
+    """Which entries to show; None means any. sessions: ids; "" stands for owner commands outside any session."""
 
     level: Level | None = None
     sessions: Collection[str] | None = None
@@ -43,7 +43,7 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine(JsonObject):
-    """One entry at one level. kind, key: of its record, as long as that version is kept; for the owner only."""
+    """One entry at one level. kind, key: of its record, while that version is kept; for the owner only."""
 
     level: Level
     entry: Entry
@@ -72,7 +72,7 @@ def _lines(compartment: OwnerCompartment, wanted: AuditFilter) -> Iterator[Audit
 
 
 class _Keys:
-    """The kind and key behind each commitment, worked out when first asked."""
+    """The kind and key behind each commitment, computed on first use."""
 
     def __init__(self, compartment: OwnerCompartment) -> None:
         self._compartment = compartment

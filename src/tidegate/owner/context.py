@@ -27,7 +27,7 @@ from tidegate.storage.control import state_of
 
 @dataclass(frozen=True, slots=True)
 class OwnerContext:
-    """What each of the owner's acts needs: one agent's compartments, one at a time, the clock and fresh ids."""
+    """What owner commands need: one agent's compartments, opened one at a time, the clock and fresh ids."""
 
     provider: StorageProvider
     agent: str
@@ -38,24 +38,24 @@ class OwnerContext:
     audit_log: AuditLog
 
     def outside(self, path: str | Path) -> Path:
-        """Return a path to write to. Raises: InvalidArgument when it is a file of the store, by whatever name."""
+        """Return a path to write to. Raises: InvalidArgument when it leads to a file of the store."""
         path = files.named(path)
         if self.provider.owns_path(path):
-            raise InvalidArgument("file: lies in the home, or is one of its files; name another", argument="file")
+            raise InvalidArgument("file: is in the home, or is one of its files; choose another file", argument="file")
         return path
 
     def levels(self, level: Level | None) -> tuple[Level, ...]:
-        """Return that level, or all of them, the highest first. Raises: NotFound when the agent has nothing."""
-        if not self.provider.has(self.agent):  # acts on existing memories make no files
-            raise NotFound("agent: nothing was ever saved for it", argument="agent")
+        """Return that level, or all levels, highest first. Raises: NotFound when the agent has no files."""
+        if not self.provider.has(self.agent):  # commands on existing memories create no files
+            raise NotFound("agent: has no saved memory; check the name", argument="agent")
         return (check_level(level),) if level is not None else tuple(reversed(Level))
 
     def owner_compartment(self, level: Level) -> AbstractContextManager[OwnerCompartment]:
-        """Open one compartment, with all that is kept in it."""
+        """Open one compartment with every version it keeps."""
         return self.provider.owner_compartment(self.agent, level)
 
     def act(self, session: str = OWNER) -> Act:
-        """Return an act of the owner at this moment. session: the id of the one that it is done in, if any."""
+        """Return an act of the owner at this moment. session: the id of the acting session, if any."""
         return Act(session, self.clock(), self.ids)
 
     @contextmanager
@@ -67,7 +67,7 @@ class OwnerContext:
 
     @contextmanager
     def transaction(self, own: Compartment, act: Act, what: str) -> Iterator[None]:
-        """Begin a durable transaction, undone unless the act's session, if any, is at this level when all is written.
+        """Begin a durable transaction; undo it unless the act's session, if any, is at this level at the end.
 
         what: the act, for the audit. Raises: Refused (unknown, ended, raised).
         """

@@ -1,4 +1,4 @@
-"""Examining a home: everything that can be wrong with it, in words, and the repairs that are safe."""
+"""The doctor: everything that can be wrong with a home, in words, and the safe repairs."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from tidegate.storage.sqlite.home_checks import databases, examine_files, examin
 from tidegate.storage.sqlite.provider import SqliteProvider
 
 _PAGE = 500
-_FORGED = "restore the agent from a backup made before it; `tidegate audit verify --anchor` narrows down when it was"
-_REINDEX = "run `tidegate reindex`, or `tidegate doctor --repair`"
+_FORGED = "Restore the agent from a backup made before this. `tidegate audit verify --anchor` narrows down the time."
+_REINDEX = "Run `tidegate reindex` or `tidegate doctor --repair`."
 
 
 @dataclass(frozen=True, slots=True)
 class Doctor:
-    """Examines one home, and does the safe repairs if asked to. Servers may run meanwhile.
+    """Examines one home, and makes the safe repairs if asked. Servers may keep running.
 
-    progress: called with the file that is next. anchors: of any agent.
+    progress: called with a text before each step. anchors: of any agent.
     """
 
     home: Path
@@ -50,7 +50,7 @@ class Doctor:
     anchors: Collection[Anchor] = ()
 
     def examine(self, agent: str | None = None) -> Iterator[Finding]:
-        """Yield all that is not as it should be; with `agent`, inside compartments only what is in that agent's."""
+        """Yield every finding; with `agent`, those inside compartments for that agent alone."""
         if not self.home.exists():
             return
         yield from examine_place(self.home)
@@ -64,7 +64,7 @@ class Doctor:
         settings = self._settings()
         yield from settings.findings
         places_known = files.control.exists() and not unusable
-        everybody = sorted(path.name for path in self.home.glob("agents/*") if path.is_dir())  # whatever is in it
+        everybody = sorted(path.name for path in self.home.glob("agents/*") if path.is_dir())  # empty ones too
         for name in everybody if agent is None else [agent]:
             yield from self._guidance(name)
             audited = AuditedSessions(name)
@@ -78,21 +78,23 @@ class Doctor:
             findings = list(examine_key_file(settings.audit.key_file) if settings.audit.key_file else ())
             return _Settings(findings, chains_checked=True, secret=settings.audit.secret())
         except TidegateError as failure:
-            advice = "correct it: until then no command and no server runs, and audit chains go unchecked"
+            advice = "Correct it. Until then no command or server runs, and audit chains are not checked."
             return _Settings([error("config.toml", failure.message, advice)], chains_checked=False, secret=None)
 
     def _guidance(self, agent: str) -> Iterator[Finding]:
         try:
             chars = len(read_instructions(self.home, agent))
         except StorageError as failure:
-            yield error(f"agents/{agent}/SPINE.md", failure.message, "correct it: until then the model does not get it")
+            yield error(
+                f"agents/{agent}/SPINE.md", failure.message, "Correct it: until then the model does not get it."
+            )
             return
         if chars > INSTRUCTIONS_CHARS:
             yield warning(
                 f"agents/{agent}/SPINE.md",
-                f"with the guidance on memory it is {chars:,} characters long; some MCP clients read only the first "
+                f"it is {chars:,} characters long with the guidance on memory; some MCP clients read only the first "
                 f"{INSTRUCTIONS_CHARS:,}",
-                f"shorten it by {chars - INSTRUCTIONS_CHARS:,} characters, or put the most important lines first",
+                f"Shorten it by {chars - INSTRUCTIONS_CHARS:,} characters, or put the most important lines first.",
             )
 
     def _compartment(
@@ -107,7 +109,7 @@ class Doctor:
             yield from unusable
             return
         found = examine_rows(path, where)
-        if not places_known:  # a finding of its own by now; nobody can say whether this file is the right one
+        if not places_known:  # already reported; without control.db, whether this file belongs here is unknown
             yield from found
             return
         try:
@@ -122,14 +124,14 @@ class Doctor:
                 yield from self._chain(compartment, where, settings)
                 audited.add(compartment.entries(), level)
         except StorageError as failure:
-            yield error(where, failure.message, "what is inside was not examined: see to this, and run it again")
+            yield error(where, failure.message, "Fix this and run it again: the contents were not examined.")
 
     def _compared(self, audited: AuditedSessions) -> Iterator[Finding]:
         try:
             with closing(SqliteProvider(self.home)) as provider:
                 yield from audited.compare(provider.control)
         except StorageError:
-            return  # about control.db: a finding of its own by now
+            return  # about control.db: already reported
 
     def _chain(self, compartment: OwnerCompartment, where: str, settings: _Settings) -> Iterator[Finding]:
         place = (compartment.agent, compartment.level)
@@ -139,7 +141,7 @@ class Doctor:
             yield error(where, f"{entry}: {problem.text}", problem.advice or _FORGED)
 
     def _repaired(self, found: list[Finding], path: Path, compartment: OwnerCompartment) -> Iterator[Finding]:
-        """Repair what can be repaired, if that was asked for, and yield the findings."""
+        """Repair what can be repaired, if asked, and yield the findings."""
         wanted = {finding.remedy for finding in found} if self.repair else set[Remedy | None]()
         if Remedy.TAGS in wanted:
             restore_tags(path)
@@ -150,7 +152,7 @@ class Doctor:
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """The settings that matter here. chains_checked: false when the key of the audit chains cannot be known."""
+    """The settings that matter here. chains_checked: false when the key of the audit chains is unknown."""
 
     findings: list[Finding]
     chains_checked: bool
@@ -161,11 +163,11 @@ def _databases(files: HomeFiles, agent: str) -> list[Level]:
     try:
         return databases(files, agent)
     except StorageError:
-        return []  # a finding of its own by now
+        return []  # already reported
 
 
 def _contents(compartment: OwnerCompartment, where: str) -> list[Finding]:
-    """Check that the index counts the words that the memories, analysed once more, hold."""
+    """Check that the index counts the same words as a new analysis of the memories."""
     frequencies: Counter[str] = Counter()
     statistics = Statistics()
     with compartment.snapshot():
@@ -179,5 +181,5 @@ def _contents(compartment: OwnerCompartment, where: str) -> list[Finding]:
         agrees = agrees and all(compartment.vocabulary(word, word + "\0", limit=1) == [word] for word in words)
     if agrees:
         return []
-    problem = "its search index holds other words than the memories do"
+    problem = "the search index holds other words than the memories"
     return [error(where, problem, _REINDEX, remedy=Remedy.INDEX)]

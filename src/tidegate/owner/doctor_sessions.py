@@ -1,4 +1,4 @@
-"""Examining sessions: whether the control store knows all that an agent's audit chains say about them (P4, P7)."""
+"""The doctor on sessions: the control store must know all that an agent's audit chains say of them (P4, P7)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _AuditedSession:
 
 @dataclass(frozen=True, slots=True)
 class AuditedSessions:
-    """The sessions of one agent, as its audit chains know them."""
+    """The sessions of one agent, according to its audit chains."""
 
     agent: str
     _sessions: defaultdict[str, _AuditedSession] = field(default_factory=lambda: defaultdict(_AuditedSession))
@@ -51,37 +51,37 @@ class AuditedSessions:
                 self._sessions[entry.event.session].add(entry.event.action, level)
 
     def compare(self, control: ControlStore) -> Iterator[Finding]:
-        """Yield a finding where the control store says less than the chains. Raises: StorageError."""
+        """Yield findings about what the chains say and the control store does not. Raises: StorageError."""
         if all(_agrees(audited, control.read(session)) for session, audited in self._sessions.items()):
             return
         with suppress(StorageError), control.transaction():
-            pass  # waits for a change that is under way: its entry comes first; where none can be made, none is
+            pass  # wait for a change in progress: its entry comes first; a store that refuses changes has none
         rows = {session: control.read(session) for session in self._sessions}
         for session, row in sorted(rows.items()):
             if row is not None and not _agrees(self._sessions[session], row):
                 yield _differs(row, self._sessions[session])
         lost = [session for session, row in rows.items() if row is None and not _agrees(self._sessions[session], None)]
         if lost:
-            problem = f"sessions of {self.agent} that the audit knows are lost: {len(lost)}; this is an older copy"
-            yield error(_WHERE, problem, f"look, and end them: `tidegate session reset --lost --agent {self.agent}`")
+            problem = f"it lacks {len(lost)} of the sessions in the audit of {self.agent}: it is an older copy"
+            yield error(_WHERE, problem, f"Review and end them: `tidegate session reset --lost --agent {self.agent}`.")
 
 
 def _agrees(audited: _AuditedSession, row: SessionRow | None) -> bool:
     if row is None:
-        # A session without a name is never stored, nor entered as opened; and an opening may be cut short.
+        # An unnamed session is neither stored nor entered as opened, and an opening may be cut short.
         return not (audited.opened and audited.entries > 1)
     return row.ended or not (audited.ended or max(audited.acted_at, audited.raised) > row.taint)
 
 
 def _differs(row: SessionRow, audited: _AuditedSession) -> Finding:
-    """Return the finding about a session that differs.
+    """Return the finding about a session that disagrees with the chains.
 
     An entry of a raise or a reset alone proves nothing: it is written before the change, which may be cut short.
     """
     if audited.acted_at > row.taint:
-        problem = f"stands at {row.taint}, and the audit of {audited.acted_at} knows it: this is an older copy"
-        advice = f"resume it, which raises it, or reset it; below {audited.acted_at}, first set its ceiling"
+        problem = f"is at {row.taint}, but acted at {audited.acted_at} according to the audit: this is an older copy"
+        advice = f"Resume it, which raises it, or reset it. A ceiling below {audited.acted_at} must be raised first."
         return error(_WHERE, f"session {row.name!a} {problem}", advice)
     happened = "that it ended" if audited.ended else f"that it was raised to {audited.raised}"
-    problem = f"the audit says {happened}: this is an older copy, or that was cut short"
-    return warning(_WHERE, f"session {row.name!a} lives at {row.taint}; {problem}", "resume it, which makes that good")
+    problem = f"is active at {row.taint}, but the audit says {happened}: this is an older copy, or that was cut short"
+    return warning(_WHERE, f"session {row.name!a} {problem}", "Resume it, which completes the change.")

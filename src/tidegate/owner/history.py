@@ -1,4 +1,4 @@
-"""History: every version of a memory, at every level; to restore one, or to copy one to another level."""
+"""History: list every version of a memory at every level, restore one, or copy one to another level."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.search.analysis import analyse
 
 
 def history(context: OwnerContext, key: str, level: Level | None) -> list[Version]:
-    """Return every version kept under a key, newest first; at that level, or at all of them."""
+    """Return every version kept under a key, newest first; at one level, or at all."""
     found: list[Version] = []
     for each in context.levels(level):
         with context.owner_compartment(each) as compartment:
@@ -31,7 +31,7 @@ def history(context: OwnerContext, key: str, level: Level | None) -> list[Versio
 def restore(context: OwnerContext, key: str, level: Level, version: int | None, session: str) -> Restored:
     """Save an earlier version again, at its own level; by default the deleted one, else the one before the newest.
 
-    Its origin stays as it was: who restores a text has not written it (P18). Raises: NotFound, Refused (session).
+    It keeps its origin: restoring a text is not writing it (P18). Raises: NotFound, Refused (session).
     """
     (level,) = context.levels(level)
     act = context.act(session)
@@ -46,7 +46,7 @@ def restore(context: OwnerContext, key: str, level: Level, version: int | None, 
 
 
 def relabel(context: OwnerContext, key: str, to: Level, level: Level | None, *, dry_run: bool) -> Relabelled:
-    """Save a copy at another level, of the highest live variant or the one at `level`; the original stays (P3).
+    """Save a copy of the highest live variant, or the one at `level`, at another level; the original stays (P3).
 
     Both chains record it, the lower one without naming the higher level. Raises: NotFound, InvalidArgument.
     """
@@ -54,11 +54,11 @@ def relabel(context: OwnerContext, key: str, to: Level, level: Level | None, *, 
     if dry_run:
         return Relabelled(key, source.level, to)
     act = context.act()
-    # P9: the source's entry first. A power cut in between leaves an entry too many, never a copy without one.
+    # P9: the source's entry first. A power cut in between leaves an extra entry, never a copy without one.
     with context.owner_compartment(source.level) as compartment, compartment.transaction(durable=True):
         current = compartment.read(RecordKind.MEMORY, key)
         if current != source:
-            raise NotFound("key: was changed at the same time; look again", argument="key")
+            raise NotFound("key: was changed during the command; run it again", argument="key")
         where = f"to {to}" if to.can_flow_to(source.level) else "upward"
         compartment.append(variants.event_of(compartment.place, act, Action.RELABEL, source, where))
     act = context.act()
@@ -75,11 +75,11 @@ def _highest_live(context: OwnerContext, key: str, level: Level | None, to: Leve
         if record is not None and context.expiry.seen_at(record, now).live:
             if each is to:
                 raise InvalidArgument(
-                    "to: the memory is at that level already; name another, or with --level a variant below",
+                    "to: the memory is already at that level; choose another, or a lower variant with --level",
                     argument="to",
                 )
             return record
-    raise NotFound("key: nothing is saved under it there", argument="key")
+    raise NotFound("key: no live memory has it; see `tidegate history`", argument="key")
 
 
 def _chosen(versions: Sequence[Record], wanted: int | None) -> Record:
@@ -89,10 +89,10 @@ def _chosen(versions: Sequence[Record], wanted: int | None) -> Record:
                 return record
         raise NotFound("version: is not kept at this level; see `tidegate history`", argument="version")
     if not versions:
-        raise NotFound("key: no version of it is kept at this level", argument="key")
+        raise NotFound("key: has no version at this level; see `tidegate history`", argument="key")
     earlier = versions[1:] if versions[0].live else versions
     if not earlier:
-        raise NotFound("key: it lives, and no earlier version is kept at this level", argument="key")
+        raise NotFound("key: is live and has no earlier version at this level", argument="key")
     return earlier[0]
 
 
@@ -102,7 +102,7 @@ def _item(record: Record) -> NewRecord:
 
 
 def _version(seen: Record, stored: Record, *, newest: bool) -> Version:
-    """Return a version of a memory. seen: as it is at this moment, which may be expired."""
+    """Return a version of a memory. seen: as it is now, which may be expired."""
     deleted_at = seen.deleted_at if newest else stored.deleted_at
     return Version(
         key=seen.key,

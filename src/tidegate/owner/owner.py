@@ -1,4 +1,4 @@
-"""The owner's acts on one agent: history, purge, audit, the index, erasure. Commands, never tools."""
+"""Owner commands on one agent: history, purge, audit, the index, erasure. Never tools."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tidegate.storage.control import SessionRow
 
 @dataclass(frozen=True, slots=True)
 class Erased(JsonObject):
-    """An agent that is erased, or would be.
+    """An agent that was erased, or would be.
 
-    levels: those that had files. sessions: how many living ones ended.
-    heads: where its audit chains ended, if they could be read; they went with the rest.
+    levels: those that had files. sessions: how many active ones ended.
+    heads: where its audit chains ended, if they could be read; the chains are erased too.
     """
 
     agent: str
@@ -40,11 +40,11 @@ class Erased(JsonObject):
 
 
 def _ignore(_: str) -> None:
-    """Ignore progress that nobody follows."""
+    """Ignore progress."""
 
 
 class Owner:
-    """What the owner of an agent's memory can do with it, at every level. Level arguments: None means all levels."""
+    """The owner commands on an agent's memory, at every level. Level arguments: None means all levels."""
 
     def __init__(self, context: OwnerContext, limits: Limits) -> None:
         self._context = context
@@ -57,15 +57,15 @@ class Owner:
         return history(self._context, check_key(key, self._limits), level)
 
     def restore(self, key: str, level: Level, *, version: int | None = None, session: str = OWNER) -> Restored:
-        """Save an earlier version again as a new one at its level; by default the one deleted, or last replaced.
+        """Save an earlier version again as a new one at its level; by default the deleted or last replaced one.
 
-        session: the id of the session it is done in, if any; it must be at that level. Raises: NotFound, Refused
-        (session unknown, ended or elsewhere), InvalidArgument, StorageError.
+        session: the id of the acting session, if any; it must be at that level. Raises: NotFound, Refused (session
+        unknown, ended or at another level), InvalidArgument, StorageError.
         """
         return restore(self._context, check_key(key, self._limits), level, version, session)
 
     def relabel(self, key: str, to: Level, level: Level | None = None, *, dry_run: bool = False) -> Relabelled:
-        """Save a copy at another level, of the highest live variant or the one at `level`. The original stays (P3).
+        """Save a copy of the highest live variant, or the one at `level`, at another level. The original stays (P3).
 
         Raises: NotFound, InvalidArgument, StorageError.
         """
@@ -79,30 +79,30 @@ class Owner:
         dry_run: bool = False,
         progress: Progress = _ignore,
     ) -> list[Purged]:
-        """Really remove what was deleted or superseded at least so long ago; zero means at any time.
+        """Permanently remove what was deleted or superseded at least that long ago; zero means at any time.
 
-        With it go the conversations of sessions that have ended or were never stored, if they are as old.
-        dry_run: only say what would go. progress: called from time to time.
+        Also remove conversations as old whose sessions have ended or were never stored.
+        dry_run: only report what would be removed. progress: called from time to time.
         Raises: NotFound (agent), InvalidArgument, StorageError.
         """
         if not isinstance(older_than, timedelta):
             raise InvalidArgument("older_than: must be a timedelta", argument="older_than")
         if older_than < timedelta():
-            raise InvalidArgument("older_than: must not be below 0", argument="older_than")
+            raise InvalidArgument("older_than: must be 0 or more", argument="older_than")
         return list(purge(self._context, older_than, level, dry_run=dry_run, progress=progress))
 
     # Sessions
 
     def lost(self) -> list[SessionRow]:
-        """Return sessions that the audit knows and the control store does not, as after an older copy was put back.
+        """Return sessions that the audit knows and the control store does not, as after restoring an older copy.
 
-        Until they are ended, no session of this agent gets a new name. Their names are lost; each has its id as name.
+        Until they are ended, this agent opens no session under a new name. Their names are lost; each uses its id.
         Raises: StorageError.
         """
         return lost(self._context.provider, self._context.agent)
 
     def end_lost(self) -> bool:
-        """End the lost sessions for good, as a reset does, and return what it returns.
+        """End the lost sessions permanently, as a reset does, and return what it returns.
 
         Raises: StorageError; then it can be run again.
         """
@@ -118,30 +118,30 @@ class Owner:
         return find_audit_lines(self._context, wanted or AuditFilter())
 
     def anchor(self, level: Level | None = None) -> list[Anchor]:
-        """Return where each chain ends now, to be kept elsewhere. Raises: NotFound (agent), StorageError."""
+        """Return the present end of each chain, to keep elsewhere. Raises: NotFound (agent), StorageError."""
         return [self._head(each) for each in self._context.levels(level)]
 
     def verify(self, level: Level | None = None, *, anchors: Collection[Anchor] = ()) -> list[ChainVerdict]:
-        """Return what each chain proves. Raises: NotFound (agent), InvalidArgument (no anchor of it), StorageError."""
+        """Return what each chain proves. Raises: NotFound (agent), InvalidArgument (anchors), StorageError."""
         own: defaultdict[Level, list[Anchor]] = defaultdict(list)
         for anchor in anchors:
             if anchor.agent == self._context.agent:  # P6
                 own[anchor.level].append(anchor)
         if anchors and not own:
-            raise InvalidArgument("anchor: holds no anchor of this agent", argument="anchor")
+            raise InvalidArgument("anchor: has no anchor of this agent; choose another file", argument="anchor")
         verdicts = []
         for each in self._context.levels(level):
             with self._context.owner_compartment(each) as compartment:
                 verdicts.append(verify(compartment, self._context.provider.audit_secret, own[each]))
         return verdicts
 
-    # The whole
+    # Everything
 
     def reindex(self, level: Level | None = None, *, progress: Progress = _ignore) -> int:
-        """Rebuild the search index from the memories, in steps, and return how many there are.
+        """Rebuild the search index from the memories, in steps, and return their number.
 
-        Searches go on meanwhile; until it is done they say that they are not complete. When it is interrupted, the
-        first calls of the next process with a session at that level, or the next reindex, go on with it.
+        Searches keep working, and say that they are incomplete until it is done. After an interruption, the first
+        calls of the next process with a session at that level, or the next reindex, continue it.
         Raises: NotFound (agent), StorageError.
         """
         memories = 0
@@ -151,9 +151,9 @@ class Owner:
         return memories
 
     def erase(self, *, dry_run: bool = False) -> Erased:
-        """End all sessions of the agent and remove all that was saved for it, audit chains included.
+        """End all sessions of the agent and remove everything saved for it, audit chains included.
 
-        No chain is left to record it: keep `heads` if it must be shown later. SPINE.md and TRIGGER.md stay.
+        No chain remains to record this: keep `heads` as the record. SPINE.md and TRIGGER.md stay.
         Raises: NotFound, StorageError (busy: run it again).
         """
         with self._context.provider.freeing():
@@ -164,9 +164,9 @@ class Owner:
         levels = self._context.provider.erase(agent, dry_run=True)
         ended = self._context.sessions.living_of(agent)
         if not (levels or ended):
-            raise NotFound("agent: nothing was ever saved for it", argument="agent")
+            raise NotFound("agent: has no saved memory; check the name", argument="agent")
         if not dry_run:
-            self._context.sessions.end_life(agent)  # first: nobody holds a taint over what is gone (P7)
+            self._context.sessions.end_life(agent)  # first: no session keeps a taint over erased memories (P7)
             levels = self._context.provider.erase(agent, dry_run=False)
         return Erased(agent, tuple(levels), ended, heads)
 
@@ -174,7 +174,7 @@ class Owner:
         try:
             return tuple(self.anchor())
         except (NotFound, StorageError):
-            return ()  # half erased, or damaged: that must not keep it from being erased
+            return ()  # half erased, or damaged: this must not stop the erasure
 
     def _head(self, level: Level) -> Anchor:
         with self._context.owner_compartment(level) as compartment:

@@ -1,4 +1,4 @@
-"""Purge: really removing what was deleted or superseded long enough ago. The audit keeps its entries."""
+"""Purge: permanently remove what was deleted or superseded long enough ago. The audit keeps its entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate.records.version import Purged
 from tidegate.storage.base import OwnerCompartment, VersionId
 
 STEP = 500
-"""Versions removed in one transaction, so that no session waits long, and nothing is lost when it is interrupted."""
+"""Versions removed in one transaction: no session waits long, and an interruption loses nothing."""
 
 Progress = Callable[[str], object]
 
@@ -27,13 +27,13 @@ Progress = Callable[[str], object]
 def purge(
     context: OwnerContext, older_than: timedelta, level: Level | None, *, dry_run: bool, progress: Progress
 ) -> Iterator[Purged]:
-    """Remove versions deleted, expired or superseded at least so long ago; yield what was removed, level by level.
+    """Remove versions deleted, expired or superseded at least that long ago; yield the removals, level by level.
 
     dry_run: remove nothing, yield what would be removed.
-    Conversations that nobody continues at that level go too: of sessions that ended or have risen above it, and of
-    ephemeral ones, which end with their process, also by a kill. One that still runs forgets what it said there so
-    long ago. So do the ended runs of jobs that no longer exist.
-    What the files still hold of earlier changes is overwritten as well, even where nothing is left to remove.
+    Also remove conversations as old that no session continues at that level: those of ended or raised sessions, and
+    of ephemeral sessions, which end with their process, even by a kill. An ephemeral session that still runs forgets
+    what it said there that long ago. Also remove the ended runs of jobs that no longer exist.
+    Remains of earlier changes in the files are overwritten, even if there is nothing to remove.
     """
     with context.provider.freeing():
         for each in context.levels(level):
@@ -64,7 +64,7 @@ def _purge_level(
 
 
 def _cutoff(now: datetime, older_than: timedelta) -> datetime:
-    """Return the latest time that is old enough. No age at all: any time, even one that a wrong clock put ahead."""
+    """Return the latest time that is old enough. Age 0: any time, even one that a wrong clock put in the future."""
     if not older_than:
         return datetime.max.replace(tzinfo=UTC)
     try:
@@ -74,7 +74,7 @@ def _cutoff(now: datetime, older_than: timedelta) -> datetime:
 
 
 def _expired(context: OwnerContext, compartment: OwnerCompartment, before: datetime) -> Iterator[VersionId]:
-    """Yield all versions of memories that expired by then and are not deleted yet, as a dry run finds them."""
+    """Yield all versions of memories that expired by then but are not deleted yet, as in a dry run."""
     for record in every(compartment, RecordKind.MEMORY, batch=STEP, chars_max=0) if context.expiry else ():
         if not context.expiry.seen_at(record, before).live:
             versions = compartment.versions(RecordKind.MEMORY, record.key)
@@ -82,9 +82,9 @@ def _expired(context: OwnerContext, compartment: OwnerCompartment, before: datet
 
 
 def _left_behind(context: OwnerContext, compartment: OwnerCompartment, before: datetime) -> Counter[str]:
-    """Count the messages of each session that was silent since then and is not a named one living at this level.
+    """Count the messages of each session silent since then, except named sessions active at this level.
 
-    Whether a session that has risen lives is not asked: what goes at this level would depend on it (P5).
+    It ignores whether a raised session is active: removals at this level would depend on it (P5).
     """
     rows = context.provider.control.sessions(context.agent)
     living = {row.id for row in rows if row.taint is compartment.level and not row.ended}
