@@ -137,7 +137,7 @@ def test_a_file_is_moved_with_its_levels_and_no_exit_code_says_otherwise(cli: Ru
     path = write(tmp_path / "in.jsonl", *({"key": each, "content": "x", "classification": each} for each in labels))
     for label in labels:
         ran = cli("import", path, "--level", label, "--exact")
-        assert (ran.code, ran.err) == (0, "note: file: 3 memories belong to other levels, and are left out\n")
+        assert (ran.code, ran.err) == (0, "note: file: 3 memories belong to other levels and are left out\n")
 
 
 def test_a_strict_import_is_refused_whole(cli: Run, tmp_path: Path) -> None:
@@ -241,9 +241,7 @@ def test_a_restore_of_what_is_no_backup_says_so_before_it_asks(cli: Run, tmp_pat
     ran = cli("restore-backup", str(tmp_path / "nowhere"), *other)
     assert (ran.code, ran.err) == (2, "tidegate: file: is not there or cannot be read; nothing was changed\n")
     (tmp_path / "b").write_text("no backup")
-    assert (
-        cli("restore-backup", str(tmp_path / "b"), *other).err == "tidegate: file: it is no backup, or a damaged one\n"
-    )
+    assert cli("restore-backup", str(tmp_path / "b"), *other).err == "tidegate: file: is not a backup, or is damaged\n"
     save(cli, "a", "x")
     cli("backup", str(tmp_path / "b"))
     assert "a backup goes back by `tidegate restore-backup`" in cli("import", str(tmp_path / "b")).err
@@ -289,7 +287,7 @@ def test_a_damaged_backup_is_exit_2_and_one_into_a_full_agent_exit_1(
     assert cli("restore-backup", str(path), "--yes", "--json").error["code"] == "REFUSED"
     path.write_bytes(path.read_bytes()[:-9])
     ran = cli("restore-backup", str(path), "--yes", *other)
-    assert (ran.code, ran.err) == (2, "tidegate: file: it is cut short or damaged\n")
+    assert (ran.code, ran.err) == (2, "tidegate: file: is cut short or damaged\n")
     assert cli("backup", str(path), "--agent", "nobody").code == 1
 
 

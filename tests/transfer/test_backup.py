@@ -257,7 +257,7 @@ def test_only_an_empty_agent_is_restored_into(pair: tuple[Scene, Scene]) -> None
         with pytest.raises(Refused, match="is not empty"):
             restore(other, path, dry_run=dry_run)
     assert state(other) == before
-    with pytest.raises(Refused, match="holds what is in this backup already"):
+    with pytest.raises(Refused, match="already holds this backup"):
         restore(full, path)
 
 
@@ -323,7 +323,7 @@ def test_a_backup_is_restored_into_its_own_agent_alone(pair: tuple[Scene, Scene]
 
 
 def test_there_is_nothing_to_back_up_of_an_agent_that_never_was(scene: Scene) -> None:
-    with pytest.raises(NotFound, match="nothing is kept"):
+    with pytest.raises(NotFound, match="has no saved memory"):
         scene.store.transfer("nobody").backup(scene.folder / "b")
     assert list(scene.folder.iterdir()) == []
 
@@ -359,7 +359,7 @@ def test_a_backup_that_does_not_read_back_is_not_made(
             back_up(full)
     with monkeypatch.context() as patch:
         patch.setattr("tidegate.transfer.backup.Backup._inspect", lambda *_: type(_summary())())
-        with pytest.raises(StorageError, match="does not hold what was written; none was made"):
+        with pytest.raises(StorageError, match="differs from the memory; no backup was made"):
             back_up(full)
     assert [entry.name for entry in full.folder.iterdir()] == []
 
@@ -519,21 +519,21 @@ NOT_HELD = "the audit chain of PUBLIC does not hold"
         (_set("entry", action="unknown"), "action: is none of the words"),
         (_drop("entry"), f"{NOT_HELD}: the entry is missing"),
         (_swap("entry"), NOT_HELD),
-        (_swap("record"), "the records of PUBLIC are not in order"),
-        (lambda lines: _where(lines, "u17")["record"].update(version=7), "the records of PUBLIC are not in order"),
-        (lambda lines: _where(lines, "u17").update(newest=True), "the records of PUBLIC are not in order"),
-        (lambda lines: lines.append({"entry": {}}) or _level_down(lines), "the entries of PUBLIC are not in order"),
-        (_swap("level"), "its levels are not in order"),
+        (_swap("record"), "the records of PUBLIC are out of order"),
+        (lambda lines: _where(lines, "u17")["record"].update(version=7), "the records of PUBLIC are out of order"),
+        (lambda lines: _where(lines, "u17").update(newest=True), "the records of PUBLIC are out of order"),
+        (lambda lines: lines.append({"entry": {}}) or _level_down(lines), "the entries of PUBLIC are out of order"),
+        (_swap("level"), "its levels are out of order"),
         (_place(id="another"), f"{NOT_HELD}: no key is configured, and this chain is keyed from here on"),
         (_place(id=""), "line 4: id: must not be empty"),
         (_place(id=7), "line 4: id: must be a string"),
         (_place(id=None), "line 4: id: must be a string"),
-        (_drop("level"), "its levels are not in order"),
-        (lambda lines: lines.insert(1, {"entry": {}}), "its levels are not in order"),
-        (lambda lines: lines.insert(1, {"record": {}}), "its levels are not in order"),
-        (lambda lines: lines.append(_end_of({})), "something of it is missing"),
-        (lambda lines: lines.insert(0, lines.pop(1)), "it is not a backup"),
-        (_drop("format"), "it is not a backup"),
+        (_drop("level"), "its levels are out of order"),
+        (lambda lines: lines.insert(1, {"entry": {}}), "its levels are out of order"),
+        (lambda lines: lines.insert(1, {"record": {}}), "its levels are out of order"),
+        (lambda lines: lines.append(_end_of({})), "is incomplete"),
+        (lambda lines: lines.insert(0, lines.pop(1)), "is not a backup"),
+        (_drop("format"), "is not a backup"),
         (lambda lines: lines[0].update(version=3), "a newer version of Tidegate"),
         (_set("record", kind="other"), r"line \d+: kind: is none of the words"),
         (_set("record", origin="other"), "origin: is none of the words"),
@@ -561,7 +561,7 @@ def test_what_follows_the_end_is_refused(pair: tuple[Scene, Scene]) -> None:
     full, empty = pair
     path = back_up(full)
     path.write_bytes(path.read_bytes() * 2)
-    _refused(empty, path, "something follows its end")
+    _refused(empty, path, "its end is not the last line")
 
 
 def test_a_backup_that_changes_while_it_is_restored_is_not_restored(pair: tuple[Scene, Scene]) -> None:
@@ -610,7 +610,7 @@ def test_p9_a_plain_backup_is_not_restored_where_there_is_a_key(tmp_path: Path, 
     fill(plain)
     path = back_up(plain)
     keyed = Scene(_keyed(tmp_path / "b", name, b"s" * 16), tmp_path)
-    _refused(keyed, path, "it was made under another audit key, or under none")
+    _refused(keyed, path, "was made with another audit key, or without one")
     keyed.store.close()
     plain.store.close()
 

@@ -186,12 +186,12 @@ def test_what_can_have_been_saved_is_restored_and_can_be_backed_up(
 @pytest.mark.parametrize(
     ("sessions", "reason"),
     [
-        ([{"id": "a", "name": "a", "parent": "b"}, {"id": "b", "name": "b", "parent": "a"}], "a session in it hangs"),
-        ([{"parent": "s"}], "a session in it hangs from itself"),
-        ([{"id": str(n), "name": str(n), "parent": str(n + 1)} for n in range(6)], "a session in it hangs"),
-        ([{"id": str(n), "name": str(n), "parent": str(n + 1)} for n in range(3000)], "a session in it hangs"),
-        ([{}, {"name": "other"}], "a session stands in it twice"),
-        ([{}, {"id": "other"}], "a session stands in it twice"),
+        ([{"id": "a", "name": "a", "parent": "b"}, {"id": "b", "name": "b", "parent": "a"}], "has a session that is"),
+        ([{"parent": "s"}], "has a session that is its own ancestor"),
+        ([{"id": str(n), "name": str(n), "parent": str(n + 1)} for n in range(6)], "has a session that is its own"),
+        ([{"id": str(n), "name": str(n), "parent": str(n + 1)} for n in range(3000)], "has a session that is its own"),
+        ([{}, {"name": "other"}], "has the same session twice"),
+        ([{}, {"id": "other"}], "has the same session twice"),
         ([{"id": ""}], r"line 2: id: must not be empty"),
         ([{"name": ""}], r"line 2: name: must not be empty"),
         ([{"name": "\x1b[31m"}], r"line 2: name: must not contain control characters"),
@@ -278,7 +278,7 @@ def test_a_restore_that_was_killed_before_the_sessions_goes_on(
     assert empty.provider.control.sessions(AGENT) == []
     restore(empty, path)
     assert [(row.name, row.ended) for row in empty.provider.control.sessions(AGENT)] == [("main", True)]
-    with pytest.raises(Refused, match="holds what is in this backup already"):
+    with pytest.raises(Refused, match="already holds this backup"):
         restore(empty, path)
 
 
@@ -292,7 +292,7 @@ def test_a_restore_whose_sessions_cannot_be_written_says_so_and_goes_on(
     empty, path = pair
     with monkeypatch.context() as patch:
         patch.setattr(empty.provider.control, "insert", _busy)
-        with pytest.raises(StorageError, match="all is restored but the sessions; give the same command again"):
+        with pytest.raises(StorageError, match="everything but the sessions is restored; run the same command again"):
             restore(empty, path)
     empty.wait(timedelta(days=1).total_seconds())
     assert restore(empty, path, dry_run=True).sessions == 1

@@ -98,7 +98,7 @@ def test_d17_exports_appended_or_put_together_import_as_one(opening: Open) -> No
     assert [json.loads(text) for text in both.read_text().splitlines()] == one.export() * 2 + two.export()
     taken = target.take(both)
     assert taken.counts == (2, 0, 0, 1, 0)
-    assert taken.said == ["note: line 2: another line for the same key stands instead of this one"]
+    assert taken.said == ["note: line 2: another line for the same key is imported instead"]
 
 
 def test_i03_an_edited_export_never_lands_below_the_importing_session(scene: Scene) -> None:
@@ -112,7 +112,7 @@ def test_i03_an_edited_export_never_lands_below_the_importing_session(scene: Sce
     taken = scene.take(path, Level.RESTRICTED)
     assert taken.said == [
         "refused: line 3: 'created_by' is not a field of an export",
-        "note: line 4: another line for the same key stands instead of this one",
+        "note: line 4: another line for the same key is imported instead",
     ]
     for key, content in (("lowered", "was restricted"), ("twice", "second")):
         found = memory(scene, key, Level.RESTRICTED)
@@ -145,7 +145,7 @@ def test_p10_a_line_without_a_label_has_that_of_the_heading_above_it(scene: Scen
 @pytest.mark.parametrize("label", [None, "", "SECRET", "public ", "public", 0, 7, ["PUBLIC"], True])
 def test_p17_a_label_that_names_no_level_is_refused_at_every_level(scene: Scene, label: object) -> None:
     taken = scene.take(scene.lines(line(classification=label)), Level.RESTRICTED)
-    assert taken.said == ["refused: line 1: classification: names no level"]
+    assert taken.said == ["refused: line 1: classification: is not a level"]
     assert scene.provider.agents() == []
 
 
@@ -175,7 +175,7 @@ def test_importing_again_changes_nothing(scene: Scene) -> None:
 def test_a_memory_saved_later_here_stays_unless_the_owner_says_otherwise(scene: Scene) -> None:
     scene.save("k", "mine")
     path = scene.lines(line(content="theirs", updated_at="2026-02-28T00:00:00Z"))
-    assert scene.take(path).said == ["note: line 1: the memory here was saved later, and stays"]
+    assert scene.take(path).said == ["note: line 1: the memory here was saved later; it is kept"]
     assert scene.content("k") == "mine"
     assert scene.take(path, overwrite=True).counts == (0, 1, 0, 0, 0)
     found = memory(scene)
@@ -244,7 +244,7 @@ def test_p8_what_was_deleted_here_does_not_come_back_unless_the_owner_says_so(sc
     scene.wait()
     scene.delete("k")
     scene.wait()
-    assert scene.take(path).said == ["note: line 2: it was deleted here, and stays so"]
+    assert scene.take(path).said == ["note: line 2: it was deleted here; it stays deleted"]
     assert scene.content("k") is None
     assert scene.store.session(AGENT).memory.search("old") == []
     assert scene.take(path, restore_deleted=True).counts == (1, 0, 0, 0, 0)
@@ -258,13 +258,13 @@ def test_p8_what_expired_here_counts_as_deleted(opening: Open) -> None:
     path = scene.lines(line(updated_at="2026-03-01T12:00:00Z"))
     assert scene.take(path).counts == (1, 0, 0, 0, 0)
     scene.wait(3600)
-    assert scene.take(path).said == ["note: line 1: it was deleted here, and stays so"]
+    assert scene.take(path).said == ["note: line 1: it was deleted here; it stays deleted"]
 
 
 def test_t11_a_time_to_come_is_not_believed_and_said(scene: Scene) -> None:
     path = scene.lines(line(content="theirs", created_at="2099-01-01", updated_at="2099-01-01T00:00:00Z"))
     os.utime(path, (YESTERDAY.timestamp(), YESTERDAY.timestamp()))
-    assert scene.take(path).said == ["note: line 1: its time is yet to come; that of the file is taken"]
+    assert scene.take(path).said == ["note: line 1: its time is in the future; the time of the file is used"]
     assert memory(scene).updated_at == memory(scene).created_at == YESTERDAY
     scene.save("k", "mine")
     assert (memory(scene).content, memory(scene).updated_at) == ("mine", NOW)
@@ -300,7 +300,7 @@ def test_t13_odd_times_are_stored_sensibly_or_refused_by_line(scene: Scene) -> N
     ]  # fmt: skip
     path = scene.lines(*(line(f"k{number}", updated_at=time) for number, time in enumerate(times)))
     assert scene.take(path).said == [
-        "note: line 3: its time is yet to come; that of the file is taken",
+        "note: line 3: its time is in the future; the time of the file is used",
         "refused: line 7: updated_at: is no day of the calendar",
         "refused: line 8: updated_at: is not a time",
     ]
@@ -380,7 +380,7 @@ def test_exact_leaves_out_what_has_another_label_and_counts_it_in_one_line(scene
     labels = [*Level, Level.RESTRICTED]
     path = scene.lines(*(line(f"k{at}", classification=str(label)) for at, label in enumerate(labels)), line("free"))
     taken = scene.take(path, Level.INTERNAL, exact=True, strict=True)
-    assert taken.said == ["note: file: 4 memories belong to other levels, and are left out"]
+    assert taken.said == ["note: file: 4 memories belong to other levels and are left out"]
     assert taken.counts == (2, 0, 0, 4, 0)
     assert {each["key"] for each in scene.export(Level.RESTRICTED)[1:]} == {"k1", "free"}
     assert scene.take(path, Level.CONFIDENTIAL).counts[3:] == (0, 2)  # P10: those above, without `exact`
@@ -390,9 +390,9 @@ def test_p17_exact_refuses_a_label_that_names_no_level(scene: Scene) -> None:
     taken = scene.take(
         scene.lines(line("k", classification="SECRET"), line("low", classification="PUBLIC")), exact=True
     )
-    assert taken.said == ["refused: line 1: classification: names no level"]
+    assert taken.said == ["refused: line 1: classification: is not a level"]
     one = scene.take(scene.lines(line("low", classification="PUBLIC")), Level.INTERNAL, exact=True)
-    assert one.said == ["note: file: 1 memory belongs to other levels, and is left out"]
+    assert one.said == ["note: file: 1 memory belongs to other levels and is left out"]
 
 
 def test_a_dry_run_names_the_keys_that_would_be_created_and_updated(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""Backup: everything of one agent in one file, exactly, while in use; and its restore, into an empty agent (P10)."""
+"""Backup: write everything of one agent to one file, exactly, while in use; restore it into an empty agent (P10)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PACK_LEVEL = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackedUp(JsonObject):
-    """What a backup holds, or what was restored from one. versions: of all records, superseded and deleted ones too."""
+    """The counts of a backup or a restore. versions: of all records, superseded and deleted ones too."""
 
     agent: str
     versions: int
@@ -63,7 +63,7 @@ class Backup:
     def write(self, path: Path) -> BackedUp:
         """Write a backup, read it back, and only then give it its name. As of one moment in each compartment."""
         if not self._provider.has(self._agent):
-            raise NotFound("agent: nothing is kept for it", argument="agent")
+            raise NotFound("agent: has no saved memory; check the name", argument="agent")
         counts = {"sessions": 0, "entries": 0, "versions": 0}
         with (
             files.writing(path, lambda new: self._read_back(new, counts)) as file,
@@ -72,29 +72,29 @@ class Backup:
         ):
             write = _Writer(packed, self._provider.audit_secret)
             write(backup_format.heading(self._agent, self._context.clock()))
-            self._write_sessions(write, counts)  # after the snapshots: no chain may know one that is missing
+            self._write_sessions(write, counts)  # after the snapshots: no chain may know a session that is missing
             self._write_levels(write, compartments, counts)
             write.end(counts)
         return BackedUp(agent=self._agent, **counts)
 
     def restore(self, path: Path, *, dry_run: bool) -> BackedUp:
-        """Restore a backup that is whole in every part into an empty agent; all of it or nothing.
+        """Restore a complete backup into an empty agent, in full or not at all.
 
-        The sessions come last, so that a restore that was cut off is noticed, and the same command goes on with it.
+        The sessions come last, so an interrupted restore is noticed, and the same command continues it.
         """
         sessions: list[BackedUpSession] = []
         summary = self._inspect(path, self._bounds(path), sessions.append)
         if summary.agent != self._agent:
-            raise InvalidArgument("agent: the backup is another agent's; name that one", argument="agent")
+            raise InvalidArgument("agent: the backup is another agent's; name that agent", argument="agent")
         missing = [session for session in sessions if self._is_missing(session)]
         with nullcontext() if dry_run else self._nothing_left_behind():
-            # P9: the chains hold in no other compartments.
+            # P9: the chains hold only in compartments with these ids.
             if not (dry_run or self._provider.make_with_ids(self._agent, summary.ids)):
                 raise _not_empty()
             with self._provider.view(self._agent, Level.RESTRICTED) as view:
                 unfinished = [each for each in view.visible if not _is_restored(each, summary.heads[each.level])]
             if not (unfinished or missing):
-                raise Refused("agent: holds what is in this backup already", rule=PolicyRule.P10)
+                raise Refused("agent: already holds this backup; there is nothing to do", rule=PolicyRule.P10)
             if unfinished and not dry_run:
                 self._restore_levels(path, summary.heads)
         if not dry_run:
@@ -136,7 +136,7 @@ class Backup:
         except InvalidArgument as damage:
             raise StorageError(f"{damage.message}; no backup was made; run `tidegate doctor`") from None
         if read != counts:
-            raise StorageError("the backup does not hold what was written; none was made")
+            raise StorageError("the backup differs from the memory; no backup was made; try again")
 
     def _inspect(
         self, path: Path, bounds: RestoreBounds, on_session: Callable[[BackedUpSession], object]
@@ -147,7 +147,7 @@ class Backup:
         for level in parts.levels():
             place = Place(reader.summary.agent, level, reader.summary.ids.get(level, ""))
             verdict = verify(_Section(place, parts), self._provider.audit_secret, (), sealed=True)
-            if not verdict.holds:  # P9: its digest cannot prove this
+            if not verdict.holds:  # P9: the digest cannot prove this
                 where = f"the audit chain of {level} does not hold"
                 raise InvalidArgument(f"file: {where}: {verdict.problems[0].text}", argument="file")
         return reader.summary
@@ -165,11 +165,11 @@ class Backup:
             return True
         if present.agent != self._agent:  # an id proves nothing
             raise InvalidArgument("file: a session in it is another agent's", argument="file")
-        # It outlived the files: it stays as it is, unless its taint is lower than it was.
+        # It outlived the files: it stays as it is, unless its taint is lower than in the backup.
         return not present.ended and (session.ended or not session.taint.can_flow_to(present.taint))
 
     def _restore_sessions(self, sessions: Sequence[BackedUpSession]) -> None:
-        """Restore sessions as ended ones (P7, P10): nobody knows what their clients have read since the backup."""
+        """Restore sessions as ended ones (P7, P10): what their clients have read since the backup is unknown."""
         if not sessions:
             return
         control = self._provider.control
@@ -177,16 +177,16 @@ class Backup:
             with control.transaction():
                 for session in filter(self._is_missing, sessions):
                     if control.read(session.id) is None:
-                        name = spare_name(control, self._agent, session.name)  # its chain knows it, so it must be known
+                        name = spare_name(control, self._agent, session.name)  # its chain knows it, so it must be here
                         levels = (session.taint, session.ceiling)
                         control.insert(SessionRow(session.id, self._agent, name, *levels, session.parent))
                     control.end(session.id)
         except StorageError:
-            raise StorageError("all is restored but the sessions; give the same command again") from None
+            raise StorageError("everything but the sessions is restored; run the same command again") from None
 
     @contextmanager
     def _nothing_left_behind(self) -> Iterator[None]:
-        """Remove an agent that was not there before if its restore fails, unless a part was stored: that can go on."""
+        """Remove a new agent if its restore fails, unless a part was stored: a later restore continues that."""
         was_there = self._provider.has(self._agent)
         try:
             yield
@@ -197,7 +197,7 @@ class Backup:
             raise
 
     def _erase_if_empty(self) -> None:
-        """Erase the agent, with all four compartments locked, so that nobody's save is lost with them."""
+        """Erase the agent if it is empty. All four compartments are locked, so no save is lost."""
         with ExitStack() as stack:
             for level in Level:
                 compartment = stack.enter_context(self._provider.owner_compartment(self._agent, level))
@@ -229,7 +229,7 @@ class Backup:
 
 
 class _LevelParts:
-    """The parts of a backup, one after the other, level by level."""
+    """The parts of a backup, level by level."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class _LevelParts:
         self._next = self._take()
 
     def levels(self) -> Iterator[Level]:
-        """Yield each level, before its parts. What was not read of the level before is passed over."""
+        """Yield each level before its parts. Unread parts of the level before are skipped."""
         while self._next is not None:
             part, self._next = self._next, self._take()
             if isinstance(part, BackedUpSession):
@@ -288,7 +288,7 @@ class _Section:
 
 
 def _is_restored(compartment: CompartmentReader, head: Entry | None) -> bool:
-    """Return whether a compartment holds its part of the backup, as after an attempt that was cut off.
+    """Return whether a compartment holds its part of the backup, as after an interrupted restore.
 
     False for an empty one. Raises: Refused when it holds anything else.
     """
@@ -299,7 +299,7 @@ def _is_restored(compartment: CompartmentReader, head: Entry | None) -> bool:
 
 
 def _not_empty() -> Refused:
-    return Refused("agent: is not empty, and a backup is restored only into one that is", rule=PolicyRule.P10)
+    return Refused("agent: is not empty; restore into an empty agent", rule=PolicyRule.P10)
 
 
 def _import_part(compartment: OwnerCompartment, part: Entry | BackedUpVersion) -> None:
@@ -339,17 +339,17 @@ class _Writer:
 
 
 def _unpacked(path: Path, line_bytes_max: int) -> Iterator[bytes]:
-    """Yield its lines, one at a time: a small file can unpack to anything (P17)."""
+    """Yield the lines, one at a time: a small file can unpack to any size (P17)."""
     with files.reading(path) as file, gzip.GzipFile("", "rb", fileobj=file) as unpacked:
         try:
             while line := unpacked.readline(line_bytes_max + 1):
                 if len(line) > line_bytes_max:
-                    raise DamagedBackupError(f"a line of it is longer than {line_bytes_max} bytes")
+                    raise DamagedBackupError(f"a line is longer than {line_bytes_max} bytes")
                 yield line
         except EOFError:
-            raise DamagedBackupError("it is cut short or damaged") from None
+            raise DamagedBackupError("is cut short or damaged") from None
         except (gzip.BadGzipFile, zlib.error):
-            raise DamagedBackupError("it is no backup, or a damaged one") from None
+            raise DamagedBackupError("is not a backup, or is damaged") from None
 
 
 def _checked(reader: BackupReader) -> Iterator[Part]:

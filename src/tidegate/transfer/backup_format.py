@@ -1,4 +1,4 @@
-"""The lines of a backup: everything of one agent, at every level, in a form that no storage provider owns.
+"""The lines of a backup: everything of one agent, at every level, in a form independent of storage providers.
 
 A heading; the sessions; for each level its audit chain and then every version of every record, in order; and an end
 that counts them and holds a digest of all the lines before it.
@@ -30,13 +30,13 @@ VERSION = 2
 _UNPLACED = 1  # the version before chains were bound to a compartment
 
 _HASH, _HASH_OR_NONE = re.compile("[0-9a-f]{64}"), re.compile("([0-9a-f]{64})?")
-_ID = re.compile(r"(\w.*)?")  # what a store itself writes of an id before the id is no part of one
+_ID = re.compile(r"(\w.*)?")  # a mark that a store writes before an id is not part of it
 _ACTIONS = frozenset(Action) - {Action.UNKNOWN}
 _DETAIL_CHARS_MAX = 4096
 
 
 class DamagedBackupError(Exception):
-    """A file is not a backup as it was written; the message says what is wrong, and carries nothing of it."""
+    """A file is not an intact backup; the message says what is wrong, without any content of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class BackedUpSession:
 
 @dataclass(frozen=True, slots=True)
 class BackedUpVersion:
-    """A version of a record. newest: it is the one under its key; the others were superseded."""
+    """A version of a record. newest: it is the current one under its key; the others are superseded."""
 
     record: Record
     newest: bool
@@ -66,7 +66,7 @@ Part = BackedUpSession | Level | Entry | BackedUpVersion
 @dataclass(slots=True)
 class BackupSummary:
     """What a backup holds. heads: the last entry of each level's chain. ids: of the compartments that they are
-    bound to; none in a backup of the first version."""
+    bound to; empty in a backup of format version 1."""
 
     agent: str = ""
     sessions: int = 0
@@ -120,7 +120,7 @@ def end_line(counts: Mapping[str, int], seal: Seal) -> dict[str, Any]:
 
 
 class Seal:
-    """A digest of all lines before the end; keyed, where the audit chains are, so that nobody else can make one."""
+    """A digest of all lines before the end; keyed if the audit chains are: then only a key holder can make it."""
 
     def __init__(self, secret: bytes | None) -> None:
         self.keyed = secret is not None
@@ -135,10 +135,10 @@ class Seal:
 
 class BackupReader:
     """Reads the lines of a backup and trusts none of them: it checks form, order, counts and digest, and that each part
-    is one that can have been stored.
+    could have been stored.
 
-    Iterate to the end: only then is the last of it checked. Whether the chains hold, and match the versions, is for
-    `verify` to say, since whoever changes the file can compute a digest without a key. Raises: DamagedBackupError.
+    Iterate to the end: the counts and the digest are checked last. `verify` checks that the chains hold and match the
+    versions, since anyone who changes the file can compute a digest without a key. Raises: DamagedBackupError.
     """
 
     def __init__(self, lines: Iterable[bytes], secret: bytes | None, bounds: RestoreBounds) -> None:
@@ -156,14 +156,14 @@ class BackupReader:
         ended = False
         for number, line in enumerate(self._lines, 1):
             if ended:
-                raise DamagedBackupError("something follows its end")
+                raise DamagedBackupError("its end is not the last line")
             try:
                 value = Fields("line", read_flat(line.decode(), self._bounds.marks_max))
                 part = self._part(number, value)
             except (InvalidArgument, LimitExceeded) as error:
                 raise DamagedBackupError(f"line {number}: {error.message}") from None
             except (NotJsonError, UnicodeError):
-                raise DamagedBackupError(f"line {number} is not one of a backup") from None
+                raise DamagedBackupError(f"line {number} is not a line of a backup") from None
             ended = value.has("end")
             self._seal.update(line)
             if part is not None:
@@ -180,24 +180,24 @@ class BackupReader:
         if value.has("session") and self._level is None:
             return self._session(value.within("session"))
         if self._level is None:
-            raise DamagedBackupError("its levels are not in order")
+            raise DamagedBackupError("its levels are out of order")
         return self._entry(value.within("entry")) if value.has("entry") else self._kept(value, self._level)
 
     def _begin(self, value: Fields) -> None:
         if not value.has("format") or value.value("format") != FORMAT:
-            raise DamagedBackupError("it is not a backup")
+            raise DamagedBackupError("is not a backup")
         self._version = value.value("version")
         if self._version not in (_UNPLACED, VERSION):
-            raise DamagedBackupError("it was written by a newer version of Tidegate")
+            raise DamagedBackupError("was written by a newer version of Tidegate; upgrade to restore it")
         value.time("created_at")
         self.summary.agent = check_agent(value.value("agent"))
 
     def _session(self, fields: Fields) -> BackedUpSession:
         session = _session(fields, self._bounds.limits)
         if self.summary.sessions >= self._bounds.sessions_max:
-            raise DamagedBackupError("it holds more sessions than a file of its size can")
+            raise DamagedBackupError("has more sessions than its size allows")
         if session.id in self._parents or session.name in self._names:
-            raise DamagedBackupError("a session stands in it twice")
+            raise DamagedBackupError("has the same session twice")
         self._parents[session.id] = session.parent
         self._names.add(session.name)
         self.summary.sessions += 1
@@ -207,7 +207,7 @@ class BackupReader:
         if self._level is None:
             self._check_parents()
         if level != len(self.summary.heads):
-            raise DamagedBackupError("its levels are not in order")
+            raise DamagedBackupError("its levels are out of order")
         self._level, self._last = level, None
         self.summary.heads[level] = None
         if self._version != _UNPLACED:
@@ -218,12 +218,12 @@ class BackupReader:
         try:
             check_parents(self._parents)
         except ValueError:
-            raise DamagedBackupError("a session in it hangs from itself, or too deep") from None
+            raise DamagedBackupError("has a session that is its own ancestor, or is nested too deep") from None
 
     def _entry(self, fields: Fields) -> Entry:
         level = self._level
         if self._last is not None or level is None:
-            raise DamagedBackupError(f"the entries of {level} are not in order")
+            raise DamagedBackupError(f"the entries of {level} are out of order")
         entry = _entry(fields, self._bounds.number_max)
         self.summary.heads[level] = entry
         self.summary.entries += 1
@@ -234,18 +234,18 @@ class BackupReader:
         version = BackedUpVersion(record, value.flag("newest"))
         check_record(record, self._bounds)
         if self._last is not None and not _follows(version, self._last):
-            raise DamagedBackupError(f"the records of {level} are not in order")
+            raise DamagedBackupError(f"the records of {level} are out of order")
         self._last = version
         self.summary.versions += 1
         return version
 
     def _end(self, value: Fields) -> None:
         if len(self.summary.heads) != len(Level) or value.value("end") != self.summary.counts():
-            raise DamagedBackupError("something of it is missing")
+            raise DamagedBackupError("is incomplete")
         if value.value("keyed") is not self._seal.keyed:
-            raise DamagedBackupError("it was made under another audit key, or under none")
+            raise DamagedBackupError("was made with another audit key, or without one; check audit.key_file")
         if not hmac.compare_digest(value.text("seal").encode(), self._seal.hexdigest().encode()):
-            raise DamagedBackupError("it was changed, or made under another audit key")
+            raise DamagedBackupError("was changed, or was made with another audit key")
 
 
 def _follows(version: BackedUpVersion, last: BackedUpVersion) -> bool:
@@ -271,7 +271,7 @@ def _session(fields: Fields, limits: Limits) -> BackedUpSession:
 
 
 def _entry(fields: Fields, number_max: int) -> Entry:
-    session, detail = fields.text("session"), fields.text("detail")  # the second may come from outside: shown escaped
+    session, detail = fields.text("session"), fields.text("detail")  # detail may come from outside: shown escaped
     if len(detail) > _DETAIL_CHARS_MAX:
         raise unfit("detail", "is too long")
     event = AuditEvent(

@@ -1,4 +1,4 @@
-"""An export: a heading that says its level, then one memory a line, each with its own label.
+"""An export: a heading with its level, then one memory per line, each with its own label.
 
 `importers/tidegate_export.py` reads it.
 """
@@ -28,7 +28,7 @@ from tidegate.storage.base import CompartmentReader
 
 FORMAT = "tidegate-export"
 VERSION = 1
-_BATCH = 32  # records read at once: at the most so many of the longest contents are in memory
+_BATCH = 32  # records read at once: this many of the longest contents may be in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Exported(JsonObject):
 def write_export(context: OwnerContext, level: Level, write: Callable[[str], object], *, audit_reads: bool) -> Exported:
     """Write every live memory that `level` may see, lower levels first, then in the order of the keys.
 
-    write: is given one line at a time, without its line end. audit_reads: enter it in the audit, as any reading.
+    write: called with one line at a time, without its line end. audit_reads: enter the export in the audit.
     As of one moment in each compartment. Raises: StorageError.
     """
     now = context.clock()
@@ -92,7 +92,7 @@ def _live(compartment: CompartmentReader, chars_max: int) -> Iterator[Record]:
 
 
 def _check(agent: str, record: Record, level: Level) -> None:
-    """Check P1 once more, for each record that leaves. Raises: Refused."""
+    """Check P1 again for each record that leaves. Raises: Refused."""
     state = SessionState(level, Level.RESTRICTED)
     decision = decide(PostToolResponse(state, agent, [(record.agent, record.level)]))
     if isinstance(decision, Deny):

@@ -1,7 +1,7 @@
-"""An import: every memory of a source is checked, then all are saved at one level in one transaction, or none.
+"""An import: check every memory of a source, then save all at one level in one transaction, or none.
 
-The source is read twice, so that nothing but the keys is held in memory: once to check all of it, with no lock held,
-and once to write. The sources are in `importers/`.
+The source is read twice, so that only keys are held in memory: first to check it in full, without a lock, then to
+write. The sources are in `importers/`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tidegate.storage.base import Compartment, CompartmentReader
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 from tidegate.transfer.importers.registry import OpenedSource
 
-_LABEL_SHIFT = 48  # the level above these bits, the place in the file below: of two lines for a key the greater wins
+_LABEL_SHIFT = 48  # the level above these bits, the place in the file below: of two lines for a key the higher wins
 
 
 @dataclass(frozen=True, slots=True)
 class Notice(JsonObject):
-    """A message to the owner about one memory of the source. refused: it was not imported, for a fault or its label."""
+    """A message to the owner about one memory of the source. refused: not imported, because of a fault or its label."""
 
     place: str
     reason: str
@@ -43,10 +43,10 @@ class Notice(JsonObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules that the owner chose.
+    """The owner's choices.
 
     exact: leave out memories labelled with another level. overwrite: also replace memories that were saved later here.
-    restore_deleted: also bring back what was deleted here. strict: nothing at all when anything is refused.
+    restore_deleted: also restore memories deleted here. strict: import nothing if anything is refused.
     """
 
     exact: bool = False
@@ -60,7 +60,7 @@ class Rules:
 class Imported(JsonObject):
     """What an import did, or would do. Each memory of the source counts once.
 
-    creates, updates: the keys, in the order of the source, of a dry run; an import that is done names none.
+    creates, updates: the keys of a dry run, in the order of the source; empty after an import.
     """
 
     source: Source
@@ -76,14 +76,14 @@ class Imported(JsonObject):
 
 
 class ImportOutcome(StrEnum):
-    """What becomes of a memory that was not refused. The words of those that are skipped are shown to the owner."""
+    """The outcome for a memory that was not refused. The owner sees the texts of skipped ones."""
 
     CREATE = "created"
     UPDATE = "updated"
     UNCHANGED = "unchanged"
-    OUTRANKED = "another line for the same key stands instead of this one"
-    NEWER_HERE = "the memory here was saved later, and stays"
-    DELETED_HERE = "it was deleted here, and stays so"
+    OUTRANKED = "another line for the same key is imported instead"
+    NEWER_HERE = "the memory here was saved later; it is kept"
+    DELETED_HERE = "it was deleted here; it stays deleted"
 
     @property
     def is_skip(self) -> bool:
@@ -145,7 +145,7 @@ class Import:
         self._would: dict[ImportOutcome, list[str]] = {ImportOutcome.CREATE: [], ImportOutcome.UPDATE: []}
 
     def run(self) -> Imported:
-        """Survey, then write; a dry run only says what it would do. Raises: InvalidArgument, Refused, StorageError."""
+        """Survey, then write; a dry run only reports. Raises: InvalidArgument, Refused, StorageError."""
         survey = self._survey()
         if survey.refused and self._rules.strict:
             raise Refused(
@@ -196,7 +196,7 @@ class Import:
         return survey
 
     def _apply(self, survey: _Survey, before: CompartmentReader, own: Compartment | None) -> dict[ImportOutcome, int]:
-        """Read the source again and save all that wins; return how many memories had which outcome.
+        """Read the source again and save the winners; return the number of memories for each outcome.
 
         own: where to save; None for a dry run.
         """
@@ -223,7 +223,7 @@ class Import:
     def _outcome(self, memory: _Candidate, present: Record | None) -> ImportOutcome:
         if present is None:
             return ImportOutcome.CREATE
-        if not present.live:  # P8: nothing deleted comes back unless the owner says so
+        if not present.live:  # P8: deleted memories come back only if the owner says so
             return ImportOutcome.CREATE if self._rules.restore_deleted else ImportOutcome.DELETED_HERE
         if (present.content, present.tags) == (memory.content, memory.tags):
             return ImportOutcome.UNCHANGED
@@ -278,11 +278,11 @@ class Import:
         return _Candidate(found.place, key, content, tags, label, created_at, updated_at)
 
     def _times(self, found: RawMemory, on_note: Callable[[Notice], object]) -> tuple[datetime, datetime]:
-        """Return when it was last saved and when first: as the source says, else when that was written; never later."""
+        """Return its last and first save times: the source's, else when the source was written; never in the future."""
         created_at, updated_at = _time("created_at", found.created_at), _time("updated_at", found.updated_at)
         if any(time is not None and time > self._act.at for time in (created_at, updated_at)):
-            # Not now, or it would win over what is saved here each time that it is imported.
-            on_note(Notice(found.place, "its time is yet to come; that of the file is taken", refused=False))
+            # Not the present, or each import would override the memory saved here.
+            on_note(Notice(found.place, "its time is in the future; the time of the file is used", refused=False))
         saved_at = updated_at or created_at or self._written_at
         updated_at = saved_at if saved_at <= self._act.at else self._written_at
         return updated_at, min(created_at or updated_at, updated_at)
@@ -299,7 +299,7 @@ def _label(label: object, level: Level) -> Level:
         return level
     claimed = read_label(label)
     if claimed is None:
-        raise InvalidArgument("classification: names no level", argument="classification")
+        raise InvalidArgument("classification: is not a level", argument="classification")
     return claimed
 
 
@@ -318,8 +318,8 @@ def _written_at(opened: OpenedSource, now: datetime) -> datetime:
 
 def _left_out(count: int) -> str:
     which, left = ("memory belongs", "is") if count == 1 else ("memories belong", "are")
-    return f"{count} {which} to other levels, and {left} left out"
+    return f"{count} {which} to other levels and {left} left out"
 
 
 def _ignore(notice: Notice) -> None:
-    """Drop what the first reading has reported."""
+    """Drop a notice that the first reading has reported."""

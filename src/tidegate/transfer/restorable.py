@@ -1,7 +1,7 @@
-"""What a backup may bring in: nothing that could not have been saved, and nothing that a store could not hold (P17).
+"""What a backup may bring in: only what could have been saved and what a store can hold (P17).
 
-Whoever makes a backup by hand can make its chains fit: that they hold does not prove that their contents were ever
-saved. So every field is checked here as the verb that saves it does.
+Anyone who makes a backup by hand can make its chains hold: this does not prove that the contents were ever saved. So
+every field is checked here as the verb that saves it checks it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tidegate.records.validation import check_content, check_key, check_tags
 
 _ANY = 2**31
 _ROOM_BYTES = 2 * 1024 * 1024  # beside the content: the key, the tags, a run's answer, the names of the fields
-_ESCAPED = 8  # how many times longer a text can get when written as JSON, and that as JSON again
+_ESCAPED = 8  # how many times longer a text can get as JSON inside JSON
 _KEY_ROOM = 512  # a session's id, a number, the words of a group of runs
 _YEARS = range(2, 9999)  # in any time zone, with any day more or less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreBounds:
-    """What is too long, too high or too many in a backup. incoming: it is to be restored, and may come from anyone.
+    """The bounds of a backup. incoming: it is to be restored, and may come from anyone.
 
     number_max: of a version, an entry. place_max: of a message in its conversation, a run in its group.
     """
@@ -49,12 +49,12 @@ class RestoreBounds:
 
     @property
     def line_bytes_max(self) -> int:
-        """Return the length of the longest line."""
+        """Return the maximum length of a line."""
         return _ESCAPED * self.limits.content_bytes_max + _ROOM_BYTES
 
     @property
     def marks_max(self) -> int:
-        """Return how many bytes of a line can be outside its texts."""
+        """Return how many bytes of a line may be outside its texts."""
         return 1024 + 8 * self.limits.tags_max
 
 
@@ -65,13 +65,13 @@ OWN = RestoreBounds(
     sessions_max=_ANY,
     incoming=False,
 )
-"""For the contents of a store: they may have been saved under other limits, and counted on after a restore."""
+"""For a store's own contents: perhaps saved under other limits, and with numbers continued after a restore."""
 
 
 def bounds_of(limits: Limits, file_bytes: int) -> RestoreBounds:
-    """Return the bounds of a backup that is to be restored: the store can count on from any number in it.
+    """Return the bounds of a backup to restore: the store can count on from any number in it.
 
-    Each session takes the file eight bytes or more, since its id is random: so no small file holds many (P17).
+    Each session takes at least eight bytes of the file, since its id is random: a small file cannot hold many (P17).
     """
     return RestoreBounds(
         limits=limits, number_max=2**52, place_max=2**38, sessions_max=10_000 + file_bytes // 8, incoming=True
@@ -79,7 +79,7 @@ def bounds_of(limits: Limits, file_bytes: int) -> RestoreBounds:
 
 
 def check_record(record: Record, bounds: RestoreBounds) -> None:
-    """Check that a version is one that can have been stored. Raises: InvalidArgument, LimitExceeded."""
+    """Check that a version could have been stored. Raises: InvalidArgument, LimitExceeded."""
     limits = bounds.limits
     check_key(record.nonce, Limits(), "nonce")
     _require("tags", record.tags == check_tags(record.tags, limits if record.kind is RecordKind.MEMORY else OWN.limits))
@@ -87,9 +87,9 @@ def check_record(record: Record, bounds: RestoreBounds) -> None:
 
 
 def check_parents(parents: Mapping[str, str | None]) -> None:
-    """Check that no session is its own ancestor, or deeper than any is opened (P15). Raises: ValueError.
+    """Check that no session is its own ancestor, or nested too deep (P15). Raises: ValueError.
 
-    parents: of each session by its id. A parent that is not among them is one of which nothing is stored.
+    parents: of each session, by its id. A parent that is not in it is a session that nothing is stored about.
     """
     for session in parents:
         above, depth = parents[session], 0
@@ -101,7 +101,7 @@ def check_parents(parents: Mapping[str, str | None]) -> None:
 
 def check_name(name: str, limits: Limits, argument: str) -> str:
     """Return a key or name as it is stored. Raises: InvalidArgument, LimitExceeded."""
-    _require(argument, check_key(name, limits, argument) == name)  # P6: an unnormalised one no verb would ever find
+    _require(argument, check_key(name, limits, argument) == name)  # P6: no verb would find an unnormalised one
     return name
 
 
@@ -116,12 +116,12 @@ def _check_todo(record: Record, bounds: RestoreBounds) -> None:
     try:
         sent = [{"content": todo.content, "state": todo.state} for todo in read_todos(record.content)]
     except StorageError:
-        raise unfit("content", "is no to-do list") from None
+        raise unfit("content", "is not a to-do list") from None
     check_todos(sent, bounds.limits)
 
 
 def _check_message(record: Record, bounds: RestoreBounds) -> None:
-    """Check a message, but not its content, which is whatever the host wrote."""
+    """Check a message, except its content: the host may write any text."""
     _check_place(record, bounds)
     _require("tags", not record.tags)
 
@@ -132,7 +132,7 @@ def _check_job(record: Record, bounds: RestoreBounds) -> None:
     try:
         plan = read_plan(record.content)
     except StorageError:
-        raise unfit("content", "is no job") from None
+        raise unfit("content", "is not a job") from None
     _require("ceiling", record.level.can_flow_to(plan.ceiling))  # P15
     _check_plan(plan, bounds)
 
@@ -152,11 +152,11 @@ def _check_run(record: Record, bounds: RestoreBounds) -> None:
     try:
         run = read_run(record)
     except StorageError:
-        raise unfit("content", "is no run") from None
+        raise unfit("content", "is not a run") from None
     _require("key", is_group(run.group) and run.number >= 1 and run.key == record.key)
     if name_of(run.group):
         check_name(name_of(run.group), bounds.limits, "key")
-    _require("tags", run.tags == record.tags)  # by these it is found
+    _require("tags", run.tags == record.tags)  # runs are found by their tags
     for name in ("attempt", "missed", "attempts"):
         _require(name, 0 <= getattr(run, name) < _ANY)
     _check_texts(run, bounds.limits)
@@ -193,7 +193,7 @@ def _check_place(record: Record, bounds: RestoreBounds) -> None:
 
 def _require(name: str, condition: bool) -> None:
     if not condition:
-        raise unfit(name, "is not one that can have been stored")
+        raise unfit(name, "could not have been stored")
 
 
 _CHECKS: dict[RecordKind, Callable[[Record, RestoreBounds], None]] = {

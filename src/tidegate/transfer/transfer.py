@@ -1,4 +1,4 @@
-"""Transfer: an agent's memories out of the store and into it, by its owner (P10)."""
+"""Transfer: export, import, back up and restore an agent's memories, as its owner (P10)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate.transfer.importing import Import, Imported, Notice, Rules
 
 
 def _ignore(*_: object) -> None:
-    """Take note of nothing, for a caller who did not ask."""
+    """Ignore notices and progress."""
 
 
 class Transfer:
@@ -33,13 +33,13 @@ class Transfer:
     def export(self, level: Level, write: Callable[[str], object]) -> Exported:
         """Write every live memory that `level` may see, each variant with its own label, as JSON Lines.
 
-        write: is given one line at a time, without its line end. The first says what follows, and at which level.
-        Nothing is written in the store. As of one moment in each compartment. Raises: StorageError.
+        write: called with one line at a time, without its line end; the first is a heading with the level. The memories
+        do not change. As of one moment in each compartment. Raises: StorageError.
         """
         return write_export(self._context, check_level(level), write, audit_reads=self._audit_reads)
 
     def export_to(self, path: str | Path, level: Level) -> Exported:
-        """Write the same to a file that is readable for its owner alone, and takes its name only when it is whole.
+        """Write the same to a file that only its owner can read, and that gets its name only when it is complete.
 
         Raises: InvalidArgument when the path is not that of a file; StorageError.
         """
@@ -58,12 +58,12 @@ class Transfer:
         notice: Callable[[Notice], object] = _ignore,
         progress: Callable[[str, int], object] = _ignore,
     ) -> Imported:
-        """Import the memories of a file or a folder, at exactly `level`: in one transaction, or nothing.
+        """Import the memories of a file or a folder at exactly `level`, in one transaction, or none.
 
-        source: what it is; None to find out. source_agent: whose memories to take where there are several agents'.
-        session: the id of the session it is done in, if any; it must be at `level` when all is written.
-        notice: called for each memory that is not imported, with the reason. progress: called with how many were
-        checked, imported.
+        source: the kind of source; None to detect it. source_agent: the agent to import from, if there are several.
+        session: the id of the acting session, if any; it must be at `level` at the end.
+        notice: called for each memory that is not imported, with the reason. progress: called with the numbers
+        checked and imported.
         Raises: InvalidArgument (the file, its kind), LimitExceeded, Refused (strict, session), StorageError.
         """
         check_level(level)
@@ -80,10 +80,10 @@ class Transfer:
         ).run()
 
     def backup(self, path: str | Path, *, progress: Callable[[str, int], object] = _ignore) -> BackedUp:
-        """Write everything of the agent, at every level, to one file that is readable for its owner alone.
+        """Write everything of the agent, at every level, to one file that only its owner can read.
 
-        It has the level of the highest thing in it (P11). It is read back before it takes its name.
-        Raises: InvalidArgument (path), NotFound (nothing is kept for the agent), StorageError.
+        The file has the level of the highest memory in it (P11). It is read back before it gets its name.
+        Raises: InvalidArgument (path), NotFound (nothing is saved for the agent), StorageError.
         """
         return Backup(self._context, self._limits, progress).write(self._context.outside(path))
 
@@ -92,7 +92,7 @@ class Transfer:
     ) -> BackedUp:
         """Restore a backup: levels, versions, deletions and chains as they were; sessions as ended ones.
 
-        dry_run: only check the backup and the agent. Raises: InvalidArgument (the file: not there, damaged, another
+        dry_run: only check the backup and the agent. Raises: InvalidArgument (the file: missing, damaged, another
         agent's), Refused (the agent is not empty), StorageError; then nothing was changed.
         """
         return Backup(self._context, self._limits, progress).restore(files.named(path), dry_run=dry_run)

@@ -351,7 +351,7 @@ def test_triggerfish_rows_are_imported_up_to_the_level_and_refused_by_row_above(
     assert taken.said == [
         "refused: row 1: classification: is higher than INTERNAL, the level of this import",
         "note: row 4: was deleted at the source",
-        "refused: row 5: classification: names no level",
+        "refused: row 5: classification: is not a level",
     ]
     lines = {each["key"]: each for each in scene.export(Level.INTERNAL)[1:]}
     assert {key: (each["content"], each["classification"], each["tags"]) for key, each in lines.items()} == {
