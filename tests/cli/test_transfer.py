@@ -120,7 +120,7 @@ def test_a_file_of_another_kind_is_an_error(cli: Run, tmp_path: Path) -> None:
     path = tmp_path / "in.json"
     path.write_text('{"conversations_memory": "x"}')
     ran = cli("import", str(path), "--from", "mcp")
-    assert (ran.code, ran.out, "is no graph of the MCP memory server" in ran.err) == (2, "", True)
+    assert (ran.code, ran.out, "is not a graph of the MCP memory server" in ran.err) == (2, "", True)
 
 
 def test_a_dry_run_names_some_keys_to_people_and_all_in_json(cli: Run, tmp_path: Path) -> None:

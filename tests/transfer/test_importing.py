@@ -470,7 +470,7 @@ def test_what_is_imported_is_found_by_search(scene: Scene) -> None:
 
 def test_an_export_of_a_newer_format_is_refused(scene: Scene) -> None:
     taken = scene.take(scene.lines({**HEADING, "version": 2}))
-    assert taken.said == ["refused: line 1: the export is of a newer version of Tidegate"]
+    assert taken.said == ["refused: line 1: the export is from a newer version of Tidegate; upgrade to import it"]
 
 
 def test_i09_marks_line_ends_and_utf_16_are_read_and_a_mark_inside_is_kept(scene: Scene) -> None:

@@ -28,6 +28,6 @@ def test_keys_of_entries_without_an_id_follow_from_their_text_alone() -> None:
 def test_a_memory_that_was_switched_off_is_left_out_and_a_wrong_one_refused() -> None:
     off = {"id": "m1", "content": "x", "enabled": False}
     assert list(read_chatgpt([off, 3])) == [
-        Rejected("entry 1", "was switched off at the source", refused=False),
+        Rejected("entry 1", "was disabled at the source", refused=False),
         Rejected("entry 2", "is not a memory"),
     ]

@@ -27,8 +27,8 @@ def test_each_section_of_claudes_summary_is_a_memory_named_after_its_heading() -
     ]
     assert [each for each in found if isinstance(each, Rejected)] == [
         Rejected("memory, project p-2", "is not a text"),
-        Rejected("memory, file 2", "is not a file of a kind that is known"),
-        Rejected("memory, file 3", "is not a file of a kind that is known"),
+        Rejected("memory, file 2", "is not a known kind of file"),
+        Rejected("memory, file 3", "is not a known kind of file"),
     ]
 
 

@@ -91,4 +91,4 @@ def test_an_item_of_a_graph_that_is_no_object_is_refused() -> None:
 
 
 def test_what_is_no_graph_is_refused() -> None:
-    assert list(read_graph([ADA])) == [Rejected("file", "holds neither entities nor relations")]
+    assert list(read_graph([ADA])) == [Rejected("file", "has neither entities nor relations")]

@@ -78,7 +78,7 @@ def test_a_file_is_told_by_what_is_in_it(put: Any, content: Any, name: str, sour
     ],
 )
 def test_what_cannot_be_told_is_asked_for(put: Any, content: Any) -> None:
-    with pytest.raises(InvalidArgument, match="from: cannot be told; say what it is: tidegate, mcp, mem0"):
+    with pytest.raises(InvalidArgument, match="from: is not recognised; name the source: tidegate, mcp, mem0"):
         open_source(put(content))
 
 
@@ -104,14 +104,14 @@ def test_a_file_that_is_not_what_the_owner_says_is_refused_by_line(put: Any) -> 
 @pytest.mark.parametrize("source", [Source.CHATGPT, Source.CLAUDE])
 @pytest.mark.parametrize("text", [PRINTED, SECTIONS, "- One\n- Two\n"])
 def test_a_printed_list_of_a_chat_service_is_refused(put: Any, source: Source, text: str) -> None:
-    with pytest.raises(InvalidArgument, match="file: holds no memories of"):
+    with pytest.raises(InvalidArgument, match=r"file: has no .* memories"):
         found(put(text), source)
 
 
 @pytest.mark.parametrize("content", [{"a": 1}, {"entities": 3, "results": "x"}])
 @pytest.mark.parametrize(
     ("source", "expected"),
-    [(Source.MCP, "is no graph"), (Source.MEM0, "no memories of mem0"), (Source.CHATGPT, "no memories of ChatGPT")],
+    [(Source.MCP, "is not a graph"), (Source.MEM0, "no mem0 memories"), (Source.CHATGPT, "no ChatGPT memories")],
 )
 def test_a_document_of_another_kind_is_an_error_that_says_what_was_expected(
     put: Any, content: Any, source: Source, expected: str
@@ -122,12 +122,12 @@ def test_a_document_of_another_kind_is_an_error_that_says_what_was_expected(
 
 def test_what_holds_nothing_of_its_kind_is_an_error(put: Any, tmp_path: Path) -> None:
     for content in ({"entities": [ENTITY]}, json.dumps(ENTITY) + "\n" + json.dumps(ENTITY)):
-        with pytest.raises(InvalidArgument, match="file: holds no memories of Claude: they are in"):
+        with pytest.raises(InvalidArgument, match="file: has no Claude memories; expected"):
             found(put(content), Source.CLAUDE)
     (tmp_path / "folder").mkdir()
-    with pytest.raises(InvalidArgument, match=r"file: holds no notes: their names end in \.md or \.markdown"):
+    with pytest.raises(InvalidArgument, match=r"file: has no notes; their names must end in \.md or \.markdown"):
         found(tmp_path / "folder")
-    with pytest.raises(InvalidArgument, match="file: holds no memories of that agent of Triggerfish"):
+    with pytest.raises(InvalidArgument, match="file: has no memories of that Triggerfish agent"):
         found(store(tmp_path / "t.db", row("PUBLIC", "k", "x", "a")), agent="b")
 
 
@@ -241,8 +241,8 @@ def test_i11_no_link_is_followed_out_of_the_folder_or_within_it(notes: Path, tmp
     (notes / "loop").symlink_to(notes)
     unread = [each for each in found(notes) if isinstance(each, Rejected)]
     assert {(each.place, each.reason) for each in unread} == {
-        ("link.md", "is a link, and links are not followed"),
-        ("inner.md", "is a link, and links are not followed"),
+        ("link.md", "is a link; links are not followed"),
+        ("inner.md", "is a link; links are not followed"),
     }
     assert "SECRET" not in repr(found(notes))
 
@@ -313,7 +313,7 @@ def test_one_note_is_named_by_its_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_taken_for_nothing_but_notes(notes: Path) -> None:
-    with pytest.raises(InvalidArgument, match="is a folder, and only notes"):
+    with pytest.raises(InvalidArgument, match="is a folder; only Markdown notes"):
         open_source(notes, Source.CLAUDE)
 
 
@@ -375,11 +375,11 @@ def test_triggerfish_levels_can_be_moved_one_by_one(scene: Scene) -> None:
 def test_p6_of_several_agents_one_must_be_chosen(opening: Open) -> None:
     scene = opening()
     path = store(scene.folder / "t.db", row("PUBLIC", "k", "of a", "a"), row("PUBLIC", "k", "of b", "b"))
-    with pytest.raises(InvalidArgument, match="holds memories of several agents; choose one: a, b"):
+    with pytest.raises(InvalidArgument, match="has memories of several agents; choose one: a, b"):
         scene.take(path)
     scene.take(path, source_agent="b")
     assert scene.content("k") == "of b"
-    with pytest.raises(InvalidArgument, match="no memories of that agent"):
+    with pytest.raises(InvalidArgument, match="no memories of that Triggerfish agent"):
         scene.take(path, source_agent="c")
 
 
@@ -409,11 +409,11 @@ def test_mem0_entries_with_odd_categories_are_refused_alone(scene: Scene) -> Non
 
 
 def test_a_database_of_another_kind_is_refused(tmp_path: Path, put: Any) -> None:
-    with pytest.raises(InvalidArgument, match="holds no table of keys and values"):
+    with pytest.raises(InvalidArgument, match="has no table of keys and values"):
         open_source(store(tmp_path / "other.db", table="items"))
-    with pytest.raises(InvalidArgument, match="no memories of that agent"):
+    with pytest.raises(InvalidArgument, match="no memories of that Triggerfish agent"):
         found(store(tmp_path / "empty.db"))
-    with pytest.raises(InvalidArgument, match="is a database, and only Triggerfish's"):
+    with pytest.raises(InvalidArgument, match="is a database; only Triggerfish"):
         open_source(tmp_path / "empty.db", Source.MEM0)
     with pytest.raises(InvalidArgument, match="cannot be read as a database"):
         open_source(put(b"SQLite format 3\0" + b"x" * 2_000))

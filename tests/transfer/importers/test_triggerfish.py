@@ -53,7 +53,7 @@ def test_agents_are_compared_whole() -> None:
     mixed = [*rows(), ("memory:main2:PUBLIC:x", "{}"), ("memory:broken", "{}")]
     assert agents(mixed) == ["main", "main2"]
     assert [each.place for each in read_rows(mixed, "main")] == ["row 1", "row 3"]
-    assert list(read_rows(mixed, "main"))[1] == Rejected("row 3", "its key is not one of a memory")
+    assert list(read_rows(mixed, "main"))[1] == Rejected("row 3", "its key is not a memory's")
 
 
 def test_a_deleted_row_stays_deleted() -> None:
@@ -64,7 +64,7 @@ def test_a_deleted_row_stays_deleted() -> None:
 
 @pytest.mark.parametrize("change", [{"classification": "RESTRICTED"}, {"agentId": "other"}, {"key": "plan"}])
 def test_a_row_whose_key_and_value_differ_is_refused(change: dict[str, str]) -> None:
-    assert list(read_rows(rows(**change), "main")) == [Rejected("row 1", "its key and its value say different things")]
+    assert list(read_rows(rows(**change), "main")) == [Rejected("row 1", "its key and its value disagree")]
 
 
 @pytest.mark.parametrize("value", ["{", "[]", "not json"])

@@ -23,7 +23,7 @@ def read_pairs(path: Path, first: str, end: str) -> Iterator[tuple[str, object] 
         try:
             confine(connection, writable=False)
             if connection.execute(_TABLE).fetchone() is None:
-                raise _unreadable("holds no table of keys and values")
+                raise _unreadable("has no table of keys and values")
             rows = connection.execute(_ROWS, (first, end))
             while row := _next(rows):
                 yield (str(row[0]), row[1]) if len(row) > 1 else None

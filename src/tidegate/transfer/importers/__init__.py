@@ -1,1 +1,1 @@
-"""Importers: one file a source, with `sniff` and `reader`; `registry.py` knows them all."""
+"""Importers: one file per source, with `sniff` and `reader`; `registry.py` lists them."""

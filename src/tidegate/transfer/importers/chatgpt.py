@@ -15,11 +15,11 @@ from tidegate.transfer.importers.source_file import (
 )
 
 _LISTS = ("memories", "memory", "results")
-_EXPECTED = "holds no memories of ChatGPT: they are a list, or one in `memories`"
+_EXPECTED = "has no ChatGPT memories; expected a list, or a list in `memories`"
 
 
 def sniff(clue: Clue) -> bool:
-    """Return whether a clue shows ChatGPT's memories: entries that are texts, or have a content."""
+    """Return whether a clue shows ChatGPT's memories: entries that are texts or have content."""
     if not isinstance(clue, Document):
         return False
     entry = first_entry(clue.value)
@@ -27,7 +27,7 @@ def sniff(clue: Clue) -> bool:
 
 
 def reader(file: SourceFile) -> Read:
-    """Return what reads ChatGPT's memories."""
+    """Return a reader of ChatGPT's memories."""
     return lambda: read_document(file, read_chatgpt, lists=_LISTS, expected=_EXPECTED)
 
 
@@ -43,7 +43,7 @@ def _memory(place: str, item: object, label: object) -> RawMemory | Rejected:
     if not isinstance(item, dict):
         return Rejected(place, "is not a memory")
     if item.get("enabled") is False:
-        return Rejected(place, "was switched off at the source", refused=False)
+        return Rejected(place, "was disabled at the source", refused=False)
     content = first_of(item, "content", "memory", "text", "value")
     identity = item.get("id")
     return RawMemory(

@@ -20,7 +20,7 @@ from tidegate.transfer.importers.source_file import (
 )
 
 _FIELDS = ("conversations_memory", "project_memories", "memory_files")
-_EXPECTED = "holds no memories of Claude: they are in `conversations_memory`, `project_memories` or `memory_files`"
+_EXPECTED = "has no Claude memories; expected `conversations_memory`, `project_memories` or `memory_files`"
 _MARKED = re.compile(r"#{1,6}\s")
 _BOLD = re.compile(r"\*\*(?P<stars>[^*]+?):?\*\*:?|__(?P<lines>[^_]+?):?__:?")
 _REPEATED = {1: "", 2: "+"}
@@ -36,12 +36,12 @@ def sniff(clue: Clue) -> bool:
 
 
 def reader(file: SourceFile) -> Read:
-    """Return what reads Claude's memories."""
+    """Return a reader of Claude's memories."""
     return lambda: read_document(file, read_claude, lists=_FIELDS, expected=_EXPECTED)
 
 
 def read_claude(document: object) -> Memories:
-    """Yield the memories of one account or a list of them: each section of the summary, and of each project's."""
+    """Yield the memories of one account or of several: each section of its summary and of each project's summary."""
     accounts = document if isinstance(document, list) else [document]
     for number, account in enumerate(accounts, 1):
         place = f"account {number}" if len(accounts) > 1 else "memory"
@@ -54,14 +54,14 @@ def read_claude(document: object) -> Memories:
 
 
 def read_sections(text: str, key: str, place: str, tags: Iterable[str] = ()) -> Iterator[RawMemory]:
-    """Yield the memories of a text in sections: one a section, named after its heading."""
+    """Yield the memories of a text: one per section, named after its heading."""
     used: Counter[str] = Counter()
     for section in _sections(text):
         content = "\n".join(section.lines).strip()
         if content:
             name = "-".join(part for part in (key, slug(section.heading)) if part)
             used[name] += 1
-            unique = f"{name}{_REPEATED.get(used[name], f'+{used[name]}')}"  # no slug has a plus in it
+            unique = f"{name}{_REPEATED.get(used[name], f'+{used[name]}')}"  # no slug contains a plus
             yield RawMemory(place=f"{place}, line {section.number}", key=unique, content=content, tags=list(tags))
 
 
@@ -82,7 +82,7 @@ def _file(place: str, file: object) -> RawMemory | Rejected:
     names = ("path", "name", "file_name"), ("content", "text")
     name, content = (first_of(file, *each) for each in names) if isinstance(file, dict) else (None, None)
     if not isinstance(name, str) or not isinstance(content, str):
-        return Rejected(place, "is not a file of a kind that is known")
+        return Rejected(place, "is not a known kind of file")
     return RawMemory(place=place, key=f"claude-file-{name}", content=content, tags=["claude"])
 
 
@@ -107,7 +107,7 @@ def _sections(text: str) -> list[_Section]:
 
 
 def _heading(line: str) -> str | None:
-    """Return the words of a heading; None for a line that is none. In linear time, whatever the line."""
+    """Return the words of a heading; None for any other line. Takes linear time."""
     if _MARKED.match(line):
         return line.lstrip("#")
     match = _BOLD.fullmatch(line)

@@ -1,6 +1,6 @@
 """Notes in Markdown, one or a folder of them: the file's name is the key, front matter gives tags and times.
 
-A folder is walked without leaving it: no link is followed, nothing hidden or installed is read.
+The walk never leaves its folder: it follows no link and reads nothing hidden or installed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ NOTE_BYTES_MAX = 16 * 1024 * 1024
 """The longest note in a folder."""
 
 _SUFFIXES = (".md", ".markdown")
-_EXPECTED = f"holds no notes: their names end in {' or '.join(_SUFFIXES)}"
-_INSTALLED = frozenset({"node_modules", "site-packages", "venv"})  # a program put these there, and nobody's notes
+_EXPECTED = f"has no notes; their names must end in {' or '.join(_SUFFIXES)}"
+_INSTALLED = frozenset({"node_modules", "site-packages", "venv"})  # made by programs, not notes
 _TAGS = ("tags", "tag")
 _CREATED = ("created_at", "created", "date")
 _UPDATED = ("updated_at", "updated", "modified")
@@ -41,7 +41,7 @@ def sniff(clue: Clue) -> bool:
 
 
 def reader(file: SourceFile) -> Read:
-    """Return what reads one note, whatever its name ends in, or a folder of them."""
+    """Return a reader of one note, with any suffix, or of a folder of notes."""
     if files.is_folder(file.path):
         return lambda: some_of(read_folder(file.path), _EXPECTED)
     name = file.path.name
@@ -49,15 +49,15 @@ def reader(file: SourceFile) -> Read:
 
 
 def read_folder(folder: Path) -> Memories:
-    """Yield the notes of a folder and those below it, in the order of their names. Raises: InvalidArgument."""
+    """Yield the notes of a folder and its subfolders, in the order of their names. Raises: InvalidArgument."""
     try:
-        yield from _walk(os.path.realpath(folder))  # the folder that was named may be a link; none in it is followed
+        yield from _walk(os.path.realpath(folder))  # the folder itself may be a link; links in it are not followed
     except OSError:
         raise InvalidArgument("file: a folder cannot be read; nothing was changed", argument="file") from None
 
 
 def _walk(folder: str) -> Memories:
-    # By descriptor: a folder that is renamed or replaced by a link meanwhile is still the one that was entered.
+    # By descriptor: a folder that is renamed or replaced by a link during the walk is still the one entered.
     for place, below, names, descriptor in os.fwalk(folder, follow_symlinks=False, onerror=_raise):
         below[:] = sorted(name for name in below if not name.startswith(".") and name not in _INSTALLED)
         relative = os.path.relpath(place, folder).replace(os.sep, "/")
@@ -78,7 +78,7 @@ def _note_in(path: str, name: str, folder: int) -> RawMemory | Rejected:
             return read_note(path, path, files.decode(file.read()), status.st_mtime)
     except OSError as error:
         link = error.errno == errno.ELOOP
-        return Rejected(path, "is a link, and links are not followed" if link else "cannot be read")
+        return Rejected(path, "is a link; links are not followed" if link else "cannot be read")
     except InvalidArgument:
         return Rejected(path, "is neither UTF-8 nor UTF-16")
 
@@ -90,8 +90,8 @@ def _raise(error: OSError) -> None:
 def read_note(place: str, name: str, text: str, modified_at: float) -> RawMemory | Rejected:
     """Return the memory of one note.
 
-    name: its path in the folder, with `/`, whatever the system uses. modified_at: of the file, in seconds since 1970.
-    Front matter with any other field than those known stays in the content, so that nothing of it is lost.
+    name: its path in the folder, with `/` on every system. modified_at: of the file, in seconds since 1970.
+    Front matter with an unknown field stays in the content, so that nothing is lost.
     """
     text = text.removeprefix("\ufeff")
     try:

@@ -1,4 +1,4 @@
-"""The knowledge graph of the Model Context Protocol's memory server: its file, or what `read_graph` answers."""
+"""The knowledge graph of the Model Context Protocol's memory server: its file, or the answer of `read_graph`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tidegate.transfer.importers.source_file import (
 )
 
 _LISTS = ("entities", "relations")
-_EXPECTED = "is no graph of the MCP memory server: it has `entities` and `relations`, or one of them a line"
+_EXPECTED = "is not a graph of the MCP memory server; expected `entities` and `relations`, or one of them a line"
 _ENTITY_FIELDS = ("name", "entityType", "observations")
 _RELATION_FIELDS = ("from", "to", "relationType")
 
 
 @dataclass(slots=True)
 class _Node:
-    """An entity, with the relations that go out from it: it becomes one memory."""
+    """An entity with its outgoing relations: it becomes one memory."""
 
     place: str
     kind: str | None = None
@@ -48,7 +48,7 @@ def sniff(clue: Clue) -> bool:
 
 
 def reader(file: SourceFile) -> Read:
-    """Return what reads a graph."""
+    """Return a reader of a graph."""
     if file.in_lines():
         return lambda: read_lines(file.lines())
     return lambda: read_document(file, read_graph, lists=_LISTS, expected=_EXPECTED)
@@ -69,7 +69,7 @@ def read_graph(graph: object) -> Memories:
     """Yield the memories of one object with lists of entities and relations."""
     nodes: dict[str, _Node] = {}
     if not isinstance(graph, dict):
-        yield Rejected("file", "holds neither entities nor relations")
+        yield Rejected("file", "has neither entities nor relations")
         return
     label = label_beside(graph, _LISTS)
     for kind, name in (("entity", "entities"), ("relation", "relations")):

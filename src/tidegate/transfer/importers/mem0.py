@@ -23,28 +23,28 @@ from tidegate.transfer.importers.source_file import (
 
 _FIELDS = frozenset({"memory", "user_id", "hash", "state", "categories", "category_ids"})
 _LISTS = ("results", "memories")
-_EXPECTED = "holds no memories of mem0: they are a list, or one in `results` or `memories`, or one a line"
+_EXPECTED = "has no mem0 memories; expected a list, a list in `results` or `memories`, or one memory a line"
 
 
 def sniff(clue: Clue) -> bool:
-    """Return whether a clue shows mem0's memories: an entry with one of its fields; on a line, with an id too."""
+    """Return whether a clue shows mem0's memories: an entry with one of its fields; on a line, also with an id."""
     match clue:
         case FirstLine({"id": _} as entry):
-            return _is_entry(entry) and not claude.sniff(Document(entry))  # whose accounts may have such fields
+            return _is_entry(entry) and not claude.sniff(Document(entry))  # Claude's accounts may have such fields
         case Document(value):
             return _is_entry(first_entry(value))
     return False
 
 
 def reader(file: SourceFile) -> Read:
-    """Return what reads mem0's memories."""
+    """Return a reader of mem0's memories."""
     if file.in_lines():
         return lambda: read_lines(file.lines())
     return lambda: read_document(file, read_entries, lists=_LISTS, expected=_EXPECTED)
 
 
 def read_lines(lines: Iterable[TextLine]) -> Memories:
-    """Yield the memories of a `memories.jsonl`: one object a line."""
+    """Yield the memories of a `memories.jsonl`: one object per line."""
     for line in lines:
         item = object_of(line)
         yield item if isinstance(item, Rejected) else _memory(line.place, item, {}, None)

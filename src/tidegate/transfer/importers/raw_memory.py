@@ -1,4 +1,4 @@
-"""Memories as other programs keep them: what an importer yields, before anything of it is checked."""
+"""Memories as other programs keep them: what an importer yields, unchecked."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Source(StrEnum):
 class RawMemory:
     """One memory of a source. The values are as the source has them, of any type.
 
-    place: where it is, for people: a line, an entry, a row, a note. It carries nothing of the content.
-    label: the level that the source claims for it; None where it claims none.
+    place: its place in the source, for people: a line, an entry, a row, a note; never content.
+    label: the level that the source claims for it; None if it claims none.
     """
 
     place: str
@@ -40,7 +40,7 @@ class RawMemory:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Something in a source that gives no memory. refused: the owner should know that something is wrong with it."""
+    """Something in a source that gives no memory. refused: it has a fault that the owner should know of."""
 
     place: str
     reason: str
@@ -58,11 +58,11 @@ def slug(text: str) -> str:
 
 
 def key_for(source: Source, text: str) -> str:
-    """Return a key for a text that came without one: equal for equal texts, and different for any other."""
+    """Return a key for a text without one: the same for equal texts, different for others."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
     return "-".join(part for part in (source, slug(text), digest) if part)
 
 
 def first_of(record: Mapping[str, object], *names: str) -> object:
-    """Return the first of these fields that is not null; None where all are."""
+    """Return the first of these fields that is not null; None if all are."""
     return next((record[name] for name in names if record.get(name) is not None), None)

@@ -1,4 +1,4 @@
-"""The importers, and which of them reads a file: the one that recognises it, or the one that the owner names.
+"""The importers, and the choice of one for a file: the one that recognises it, or the one that the owner names.
 
 A new importer is a module beside this one with the functions `sniff` and `reader`, a name in `Source`, and a row in
 `IMPORTERS`.
@@ -33,8 +33,8 @@ from tidegate.transfer.importers.source_file import (
 class Importer:
     """One source of memories.
 
-    sniff: whether a clue shows that a file is of this source. reader: gives what reads such a file, as often as needed;
-    raises InvalidArgument where it cannot be read as the owner asks.
+    sniff: whether a clue shows that a file is of this source. reader: returns a function that reads the file, as often
+    as needed; raises InvalidArgument if the file cannot be read as the owner asks.
     """
 
     name: Source
@@ -51,17 +51,17 @@ IMPORTERS = (
     Importer(Source.MARKDOWN, markdown.sniff, markdown.reader),
     Importer(Source.TRIGGERFISH, triggerfish.sniff, triggerfish.reader),
 )
-"""In the order in which they are asked: ChatGPT comes after Claude and mem0, whose entries may have a content too."""
+"""In the order in which they are tried: ChatGPT after Claude and mem0, whose entries may also have content."""
 
 _BY_NAME = {importer.name: importer for importer in IMPORTERS}
 _SQLITE = b"SQLite format 3\0"
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-_UNPACK = "unpack it, and import the file of memories in it; a backup goes back by `tidegate restore-backup`"
+_UNPACK = "unpack it and import the file in it; restore a backup with `tidegate restore-backup`"
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedSource:
-    """A source, and how to read it. modified_at: when it was last written, in seconds since 1970."""
+    """A source and its reader. modified_at: the time of the last write, in seconds since 1970."""
 
     source: Source
     modified_at: float | None
@@ -71,17 +71,17 @@ class OpenedSource:
 def open_source(path: str | Path, source: Source | None = None, agent: str | None = None) -> OpenedSource:
     """Return the file or folder that the owner named, ready to be read.
 
-    source: what it is; None to find out. agent: whose memories to take from a source that holds several agents'.
-    Raises: InvalidArgument when it is not there, cannot be read, or is not what it should be; LimitExceeded.
+    source: the kind of source; None to detect it. agent: the agent to import from, if the source holds several.
+    Raises: InvalidArgument when it is missing, unreadable or of another kind; LimitExceeded.
     """
     place = files.named(path)
     if files.is_folder(place):
-        return _open_as(Folder(), place, source, agent, "is a folder, and only notes in Markdown come in one")
+        return _open_as(Folder(), place, source, agent, "is a folder; only Markdown notes are imported from a folder")
     start = files.read_head(place, len(_SQLITE))
     require(start != b"", "is empty")
     require(not start.startswith(_PACKED), f"is an archive; {_UNPACK}")
     if start == _SQLITE or source is Source.TRIGGERFISH:
-        return _open_as(Database(), place, source, agent, "is a database, and only Triggerfish's memories come in one")
+        return _open_as(Database(), place, source, agent, "is a database; only Triggerfish databases are imported")
     return _open_text(place, source, agent)
 
 
@@ -99,15 +99,15 @@ def _open_text(place: Path, source: Source | None, agent: str | None) -> OpenedS
     file = SourceFile(place, agent, first_line, in_known_lines=importer is not None)
     if source is not None:
         importer = _BY_NAME[source]
-    elif importer is None:  # no sooner: a file of JSON Lines may be too long to be read as one document
+    elif importer is None:  # last: a file of JSON Lines may be too long to read as one document
         importer = recognise(Document(file.document()))
         if importer is None and value is None:
             importer = recognise(PlainText(place.name, first_line))
     if importer is None:
-        raise InvalidArgument(f"from: cannot be told; say what it is: {', '.join(Source)}", argument="from")
+        raise InvalidArgument(f"from: is not recognised; name the source: {', '.join(Source)}", argument="from")
     return OpenedSource(importer.name, files.modified_at(place), importer.reader(file))
 
 
 def recognise(clue: Clue) -> Importer | None:
-    """Return the first importer that recognises a file by this clue; None where none does."""
+    """Return the first importer that recognises a file by this clue; None if none does."""
     return next((importer for importer in IMPORTERS if importer.sniff(clue)), None)

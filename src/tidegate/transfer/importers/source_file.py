@@ -1,4 +1,4 @@
-"""The file or folder that an owner imports: what importers recognise it by, and the ways to read it."""
+"""The file or folder that an owner imports: the clues to recognise it by, and the ways to read it."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class FirstLine:
-    """A clue: the JSON value that is the first line of the file."""
+    """A clue: the JSON value of the file's first line."""
 
     value: object
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A clue: the JSON value that is the file as a whole."""
+    """A clue: the JSON value of the complete file."""
 
     value: object
 
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """A clue: the name of a file whose first line is no JSON, and that line."""
+    """A clue: the name of a file whose first line is not JSON, and that line."""
 
     name: str
     first_line: str
@@ -55,9 +55,9 @@ Clue = Folder | Database | FirstLine | Document | PlainText
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file or folder to read. agent: whose memories to take from one that holds several agents'; None: not said.
+    """A file or folder to read. agent: the agent to import from, if the file holds several; None if not given.
 
-    first_line: of a text; "" for anything else. in_known_lines: an importer recognises the first line.
+    first_line: of a text file; "" for other files. in_known_lines: an importer recognises the first line.
     """
 
     path: Path
@@ -70,23 +70,23 @@ class SourceFile:
         return self.in_known_lines or self.document() is None
 
     def lines(self) -> Iterator[TextLine]:
-        """Yield its lines that are not blank. Raises: InvalidArgument."""
+        """Yield the lines that are not blank. Raises: InvalidArgument."""
         return files.read_lines(self.path)
 
     def document(self) -> Any:
-        """Return the JSON value that it is as a whole; None where it is none. Raises: InvalidArgument, LimitExceeded.
+        """Return the JSON value of the complete file; None if it is not one. Raises: InvalidArgument, LimitExceeded.
 
-        Read from the file each time: nothing of it is kept in memory, and a change is noticed.
+        It is read from the file each time: memory holds nothing of it, and a change is noticed.
         """
         return json_of(self.text()) if self.first_line.startswith(("{", "[")) else None
 
     def text(self) -> str:
-        """Return all of it. Raises: InvalidArgument, LimitExceeded."""
+        """Return the complete text. Raises: InvalidArgument, LimitExceeded."""
         return files.read_text(self.path)
 
 
 def json_of(text: str) -> Any:
-    """Return the JSON value of a text; None where it is none."""
+    """Return the JSON value of a text; None if it is not JSON."""
     try:
         return read_value(text)
     except NotJsonError:
@@ -104,7 +104,7 @@ def object_of(line: TextLine) -> dict[str, Any] | Rejected:
 
 
 def first_entry(document: object) -> object:
-    """Return the first entry of a list, or of the list in `results` or `memories`; None where there is no such list."""
+    """Return the first entry of a list, or of the list in `results` or `memories`; None if there is no such list."""
     lists = [document]
     if isinstance(document, dict):
         lists = [document.get(name) for name in ("results", "memories")]
@@ -114,10 +114,10 @@ def first_entry(document: object) -> object:
 def read_document(
     file: SourceFile, read: Callable[[Any], Memories], *, lists: tuple[str, ...], expected: str
 ) -> Memories:
-    """Yield the memories of a JSON document; none of one that is empty, or whose lists all are.
+    """Yield the memories of a JSON document; none if it or all its lists are empty.
 
-    lists: the fields in which such a document has its memories. Raises: InvalidArgument, with `expected`, where there
-    is no document, or nothing of this kind in it; LimitExceeded.
+    lists: the fields in which such a document has its memories. Raises: InvalidArgument, with `expected`, if there is
+    no document, or nothing of this kind in it; LimitExceeded.
     """
     document = file.document()
     require(document is not None, expected)
@@ -127,7 +127,7 @@ def read_document(
 
 
 def some_of(memories: Memories, expected: str) -> Memories:
-    """Yield them. Raises: InvalidArgument, with `expected`, when there are none at all."""
+    """Yield the memories. Raises: InvalidArgument, with `expected`, if there are none."""
     nothing = True
     for each in memories:
         nothing = False

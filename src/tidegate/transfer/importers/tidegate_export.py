@@ -1,4 +1,4 @@
-"""Tidegate's own export, as `transfer/export.py` writes it, or lines like it that somebody wrote by hand."""
+"""Tidegate's own export, as `transfer/export.py` writes it, or similar lines written by hand."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def sniff(clue: Clue) -> bool:
         case FirstLine({"key": _}):
             return True
         case PlainText(first_line=line):
-            return line.startswith("{")  # lines of which the first is damaged
+            return line.startswith("{")  # an export with a damaged first line
     return False
 
 
 def reader(file: SourceFile) -> Read:
-    """Return what reads an export."""
+    """Return a reader of an export."""
     return lambda: read_export(file.lines())
 
 
 def read_export(lines: Iterable[TextLine]) -> Memories:
-    """Yield the memories of one export, or of several one after the other, or of lines that somebody wrote by hand.
+    """Yield the memories of one export, of several in a row, or of lines written by hand.
 
-    A line without a label has that of the heading above it; without a heading it has none.
+    A line without a label takes that of the heading above it; without a heading it has none.
     """
     label: object = None
     for line in lines:
@@ -44,14 +44,14 @@ def read_export(lines: Iterable[TextLine]) -> Memories:
         elif record.get("format") == FORMAT:
             label = _stated(record, "level")
             if record.get("version") != VERSION:
-                yield Rejected(line.place, "the export is of a newer version of Tidegate")
+                yield Rejected(line.place, "the export is from a newer version of Tidegate; upgrade to import it")
         else:
             yield _memory(line.place, record, label)
 
 
 def _memory(place: str, record: Mapping[str, Any], label: object) -> RawMemory | Rejected:
     unknown = sorted(record.keys() - _FIELDS)
-    if unknown:  # it may say something that would have to be heeded, such as a level under another name
+    if unknown:  # it may carry something that matters, such as a level under another name
         return Rejected(place, f"{unknown[0][:64]!a} is not a field of an export")
     return RawMemory(
         place=place,

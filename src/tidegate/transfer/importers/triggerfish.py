@@ -13,10 +13,10 @@ from tidegate.transfer.importers.source_file import Clue, Database, Memories, Re
 _PARTS = ("agentId", "classification", "key")
 _FIRST, _END = "memory:", "memory;"  # ';' is the character after ':'
 _NAMES_MAX, _NAME_CHARS_MAX = 10, 64  # in a message
-_EXPECTED = "holds no memories of that agent of Triggerfish: their keys are memory:<agent>:<LEVEL>:<key>"
+_EXPECTED = "has no memories of that Triggerfish agent; expected keys memory:<agent>:<LEVEL>:<key>"
 
 StoreRow = tuple[str, object] | None
-"""A key and its value; None for a row that is no text."""
+"""A key and its value; None for a row that is not text."""
 
 
 def sniff(clue: Clue) -> bool:
@@ -25,18 +25,18 @@ def sniff(clue: Clue) -> bool:
 
 
 def reader(file: SourceFile) -> Read:
-    """Return what reads the memories of one agent of a store. Raises: InvalidArgument where it is not said which."""
-    from tidegate.storage.sqlite.key_values import read_pairs  # the engine is loaded when it is needed
+    """Return a reader of one agent's memories in a store. Raises: InvalidArgument if the agent is ambiguous."""
+    from tidegate.storage.sqlite.key_values import read_pairs  # load the engine only when needed
 
     there = agents(read_pairs(file.path, _FIRST, _END))
     ambiguous = file.agent is None and len(there) > 1
-    require(not ambiguous, f"holds memories of several agents; choose one: {_shortened(there)}")
+    require(not ambiguous, f"has memories of several agents; choose one: {_shortened(there)}")
     agent = "".join(there) if file.agent is None else file.agent
     return lambda: some_of(read_rows(read_pairs(file.path, _FIRST, _END), agent), _EXPECTED)
 
 
 def agents(rows: Iterable[StoreRow]) -> list[str]:
-    """Return whose memories the rows are, by name."""
+    """Return the names of the agents in the rows, sorted."""
     return sorted({row[0].split(":", 3)[1] for row in rows if row is not None and row[0].count(":") >= 3})
 
 
@@ -49,7 +49,7 @@ def read_rows(rows: Iterable[StoreRow], agent: str) -> Memories:
         key, value = row
         parts = key.split(":", 3)
         if len(parts) < 4:
-            yield Rejected(f"row {number}", "its key is not one of a memory")
+            yield Rejected(f"row {number}", "its key is not a memory's")
         elif parts[1] == agent:
             yield _memory(f"row {number}", parts[1:], value)
 
@@ -60,7 +60,7 @@ def _memory(place: str, parts: list[str], value: object) -> RawMemory | Rejected
     except NotJsonError as error:
         return Rejected(place, f"its value is {error}")
     if any(name in record and record[name] != part for name, part in zip(_PARTS, parts, strict=True)):
-        return Rejected(place, "its key and its value say different things")  # one of them may hide a higher level
+        return Rejected(place, "its key and its value disagree")  # one of them may hide a higher level
     if record.get("expired") is True:
         return Rejected(place, "was deleted at the source", refused=False)
     _, level, key = parts
@@ -76,6 +76,6 @@ def _memory(place: str, parts: list[str], value: object) -> RawMemory | Rejected
 
 
 def _shortened(names: list[str]) -> str:
-    """Return the first of many names, and how many more there are."""
+    """Return the first names, and the number of the others."""
     shown = ", ".join(name[:_NAME_CHARS_MAX] for name in names[:_NAMES_MAX])
     return shown if len(names) <= _NAMES_MAX else f"{shown}, and {len(names) - _NAMES_MAX} more"
