@@ -263,7 +263,7 @@ def test_p17_what_an_erasure_that_was_cut_short_leaves_is_read_by_nobody(
             with pytest.raises(KeyboardInterrupt):
                 store.owner(AGENT).erase()
     with tidegate.open(home) as store:
-        with pytest.raises(StorageError, match="not its own"):
+        with pytest.raises(StorageError, match="belongs elsewhere"):
             store.session(AGENT).memory.get("k")
         assert len(store.owner(AGENT).erase().levels) == 4
         assert store.session(AGENT).memory.get("k") is None

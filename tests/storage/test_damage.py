@@ -206,7 +206,7 @@ def test_l06_a_file_under_the_name_of_another_level_or_agent_is_refused(
     before = without_memory(made)
     with opened(made) as store:
         for act in acts(store.session("assistant", level=given[1])):
-            assert "not its own" in said(act)
+            assert "belongs elsewhere" in said(act)
     assert without_memory(made) == before
 
 
@@ -217,7 +217,7 @@ def test_l06_a_file_that_does_not_say_whose_it_is_is_refused(made: Path, rows: l
         raw(database(made), f"INSERT INTO compartment VALUES ('{agent}', '{level}', 'c', 1)")
     with opened(made) as store:
         for act in acts(store.session("assistant")):
-            assert "not its own" in said(act)
+            assert "belongs elsewhere" in said(act)
 
 
 # Rows

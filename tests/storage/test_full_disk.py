@@ -134,7 +134,7 @@ def test_a_full_disk_is_called_full_and_never_damage(home: Path) -> None:
         file.truncate()
     fill(home.parent)
     told = problems(home)
-    assert ("the disk is full, and it could not be examined", "make room, and run this again") in told
+    assert ("it could not be examined: the disk is full", "Free some space, and run this again.") in told
     assert not any("damaged" in problem or "restore" in advice or "reset" in advice for problem, advice in told)
     fill(home.parent)
     with tidegate.open(home) as store, pytest.raises(StorageError, match="the disk is full"):

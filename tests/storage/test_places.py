@@ -22,7 +22,7 @@ from tidegate.storage.sqlite.schema import UNCONFIRMED
 from tidegate.store import utc_now
 
 AGENT = "assistant"
-NOT_ITS_OWN = "not its own"
+NOT_ITS_OWN = "belongs elsewhere"
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_p9_a_file_in_another_ones_place_is_refused_by_all_who_would_open_it(
         with pytest.raises(StorageError, match=NOT_ITS_OWN):
             store.owner(AGENT).verify()
     ((where, problem),) = problems(made)
-    assert (where, "not the one that belongs there" in problem) == ("agents/assistant/public.db", True)
+    assert (where, "not the file that belongs here" in problem) == ("agents/assistant/public.db", True)
 
 
 def test_p5_those_above_are_not_opened_for_it(made: Path) -> None:
@@ -147,7 +147,7 @@ def test_m01_a_file_of_an_earlier_version_gets_an_id_and_its_chain_goes_on_bound
 
 def test_m01_a_home_of_an_earlier_version_is_no_error_to_the_doctor(old: Path) -> None:
     assert problems(old) == []
-    assert {problem for _, problem in problems(old, Severity.WARNING)} >= {"it is of an earlier version of Tidegate"}
+    assert {problem for _, problem in problems(old, Severity.WARNING)} >= {"an earlier version of Tidegate wrote it"}
 
 
 def test_p9_once_there_is_an_id_an_older_file_is_refused(old: Path, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_p9_once_there_is_an_id_an_older_file_is_refused(old: Path, tmp_path: Pa
     for _ in range(2):
         with tidegate.open(old) as store, pytest.raises(StorageError, match=NOT_ITS_OWN):
             store.session(AGENT).memory.get("tea")
-    assert ("agents/assistant/public.db", "it is not the one that belongs there") in problems(old)
+    assert ("agents/assistant/public.db", "it is not the file that belongs here") in problems(old)
 
 
 @pytest.mark.parametrize("after", ["before the control store has it", "before the file knows that"])

@@ -1,8 +1,8 @@
-"""What every provider gives: compartments, views of them, and the control store.
+"""The interface of every provider: compartments, views of them, and the control store.
 
-A compartment is all the state of one agent at one level. A view is what the gate hands out for one call: the
-session's own compartment, and those below it, open for reading. Nothing above is in it, so no code that holds a
-view can name it (P5).
+A compartment is all the state of one agent at one level. The gate gives out a view for one call: the session's own
+compartment, and those below it, open for reading. A view contains nothing above, so no code that holds a view can name
+it (P5).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidegate.storage.control import ControlStore
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A live memory that holds terms asked for: what it takes to shadow, score and order it."""
+    """A live memory that matches a search, with the data to shadow, score and order it."""
 
     key: str
     updated_at: datetime
@@ -40,16 +40,16 @@ class CompartmentReader(ABC):
     agent: str
     level: Level
     id: str
-    """Which one it is of those that ever stood there; "" of one that nothing was ever written to."""
+    """Which of the compartments that were ever in its place; "" if nothing was ever written to it."""
 
     @property
     def place(self) -> Place:
-        """Return the place that its chain is bound to (P9)."""
+        """Return the place that the chain is bound to (P9)."""
         return Place(self.agent, self.level, self.id)
 
     @abstractmethod
     def snapshot(self) -> AbstractContextManager[None]:
-        """Read as of one moment in all the reads inside."""
+        """Let all the reads inside see one moment."""
 
     @abstractmethod
     def read(self, kind: RecordKind, key: str, *, chars_max: int | None = None) -> Record | None:
@@ -57,7 +57,7 @@ class CompartmentReader(ABC):
 
     @abstractmethod
     def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
-        """Return those of the keys that have a live record, as shadowing needs them."""
+        """Return the keys that have a live record, for shadowing."""
 
     @abstractmethod
     def page(
@@ -65,7 +65,7 @@ class CompartmentReader(ABC):
     ) -> list[Record]:
         """Return live records after the key `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
 
-        tag: only those that carry exactly this tag. bygone: none of these, however many they are.
+        tag: only those with exactly this tag. bygone: skip these, however many.
         """
 
     @abstractmethod
@@ -74,33 +74,33 @@ class CompartmentReader(ABC):
 
     @abstractmethod
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
-        """Return how many live memories hold each term, counted up to `ranking.FREQUENCY_MAX`; absent: none."""
+        """Return how many live memories hold each term, counted up to `ranking.FREQUENCY_MAX`; missing: none."""
 
     @abstractmethod
     def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
-        """Return words of live memories from `first` on, before `below`, in code-point order, at most `limit`."""
+        """Return words of live memories from `first` to before `below`, in code-point order, at most `limit`."""
 
     @abstractmethod
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
-        """Yield live memories that hold any of the terms, roughly best first, with how often each term occurs where.
+        """Yield live memories that hold any of the terms, roughly best first, with the counts of each term by field.
 
-        Raises BudgetSpentError when the provider's bound on the work of one search is reached.
+        Raises: BudgetSpentError when a search reaches the provider's bound on its work.
         """
 
     @abstractmethod
     def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-        """Yield live memories that hold a term of each group, uncounted; those whose key is newest here come first.
+        """Yield live memories that hold a term of each group, uncounted, newest keys first.
 
         Raises: as `candidates`.
         """
 
     @abstractmethod
     def index_whole(self) -> bool:
-        """Return whether the index holds every live memory, as this version of the text analysis makes it."""
+        """Return whether the index holds every live memory by this version of the text analysis."""
 
     @abstractmethod
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
-        """Return the audit chain from the entry that follows sequence number `after`."""
+        """Return the audit chain after sequence number `after`."""
 
     @abstractmethod
     def last_entry(self) -> Entry | None:
@@ -112,9 +112,9 @@ class Compartment(CompartmentReader):
 
     @abstractmethod
     def transaction(self, *, durable: bool = False) -> AbstractContextManager[None]:
-        """Do all the writes inside, or none of them. Exclude other processes and threads.
+        """Make all the writes inside, or none. Exclude other processes and threads.
 
-        durable: once it returns, the writes survive power loss, whatever the provider's setting.
+        durable: on return the writes survive power loss, for any setting of the provider.
         """
 
     @abstractmethod
@@ -123,7 +123,7 @@ class Compartment(CompartmentReader):
 
     @abstractmethod
     def touch(self, kind: RecordKind, key: str, updated_at: datetime) -> None:
-        """Note that the live record was saved again as it was."""
+        """Note that the live record was saved again unchanged."""
 
     @abstractmethod
     def soft_delete(self, kind: RecordKind, key: str, deleted_at: datetime) -> None:
@@ -131,7 +131,7 @@ class Compartment(CompartmentReader):
 
     @abstractmethod
     def append(self, event: AuditEvent) -> None:
-        """Enter an event as the next of the audit chain."""
+        """Enter an event as the next entry of the audit chain."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -144,7 +144,7 @@ class VersionId:
 
 
 class OwnerCompartment(Compartment):
-    """One compartment for its owner's acts and for maintenance: every version, purging, a new index.
+    """One compartment for owner commands and for maintenance: every version, purging, a new index.
 
     Never part of a view: no verb, and so no model, can reach it.
     """
@@ -155,72 +155,72 @@ class OwnerCompartment(Compartment):
 
     @abstractmethod
     def every_version(self) -> Iterator[tuple[Record, bool]]:
-        """Yield every version of every record of each kind, and whether it is the newest under its key, in no order."""
+        """Yield every version of every record, and whether it is the newest under its key, in no order."""
 
     @abstractmethod
     def purgeable(self, before: datetime) -> list[VersionId]:
-        """Return the versions that were deleted or superseded at or before a time. They never live again.
+        """Return the versions that were deleted or superseded at or before a time. They never become live again.
 
         A version counts as superseded when the one after it was last saved.
         """
 
     @abstractmethod
     def purge_version(self, version: VersionId) -> Record | None:
-        """Remove a deleted or superseded version for good, and return it; None when there is no such version."""
+        """Permanently remove a deleted or superseded version, and return it; None if it does not exist."""
 
     @abstractmethod
     def import_entry(self, entry: Entry) -> None:
-        """Take in an entry of a backup as it is: its place and its hash are those that it had."""
+        """Import an entry of a backup unchanged, with its place and hash."""
 
     @abstractmethod
     def import_version(self, record: Record, columns: Columns | None, *, newest: bool) -> None:
-        """Take in a version of a backup as it is, live, deleted or superseded. newest: it is the one under its key.
+        """Import a version of a backup unchanged: live, deleted or superseded. newest: the current one of its key.
 
-        columns: to index it under; of live memories only.
+        columns: for the index; live memories only.
         """
 
     @abstractmethod
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
-        """Return live memories by the time of their last save, oldest first; with `tag`, those that carry it."""
+        """Return live memories by their last save, oldest first; with `tag`, only those that have it."""
 
     @abstractmethod
     def clear_index(self) -> None:
-        """Start a new, empty index for this version of the text analysis; it is whole after `mark_index_complete`."""
+        """Start a new, empty index for this version of the text analysis; `mark_index_complete` completes it."""
 
     @abstractmethod
     def index_started(self) -> bool:
-        """Return whether the index was started with this version of the text analysis; it may not be whole."""
+        """Return whether the index was started with this version of the text analysis; it may be incomplete."""
 
     @abstractmethod
     def unindexed(self, *, after: str, limit: int) -> list[Record]:
-        """Return live memories that the index does not hold, with keys after `after`, by key."""
+        """Return live memories missing from the index, with keys after `after`, by key."""
 
     @abstractmethod
     def index(self, record: Record, columns: Columns) -> None:
-        """Put a live memory into the index, unless it changed meanwhile or is already there."""
+        """Add a live memory to the index, unless it has changed or is already there."""
 
     @abstractmethod
     def mark_index_complete(self) -> None:
-        """Declare the index whole."""
+        """Mark the index as complete."""
 
 
 def fresh_id() -> str:
-    """Return a random string that cannot be guessed: 128 bits in hexadecimal."""
+    """Return an unguessable random string: 128 bits in hexadecimal."""
     return secrets.token_hex(16)
 
 
 def not_its_own() -> StorageError:
-    """Return the error for a compartment that does not belong in its place."""
-    return StorageError("a file of this agent is not its own; run `tidegate doctor`")
+    """Return the error for a compartment in another's place."""
+    return StorageError("a file of this agent belongs elsewhere; run `tidegate doctor`")
 
 
 def lost() -> StorageError:
-    """Return the error for an agent some of whose compartments are missing."""
+    """Return the error for an agent with missing compartments."""
     return StorageError("the files of this agent are missing; run `tidegate doctor`")
 
 
 class BudgetSpentError(Exception):
-    """A search reached the bound on its work. Never leaves core."""
+    """A search reached the bound on its work. It never leaves core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +230,9 @@ class View:
     visible: tuple[CompartmentReader, ...]
 
     def snapshot(self) -> AbstractContextManager[object]:
-        """Read as of one moment in each compartment in all the reads inside."""
+        """Let all the reads inside see one moment in each compartment."""
         with ExitStack() as moment:
-            for compartment in reversed(self.visible):  # the order of all locks: the lowest first
+            for compartment in reversed(self.visible):  # the lock order everywhere: lowest first
                 moment.enter_context(compartment.snapshot())
             return moment.pop_all()
 
@@ -245,20 +245,20 @@ class WritableView(View):
 
 
 class Witness(ABC):
-    """One audit chain, as far as the reference monitor asks it where sessions stood before it opens one (P4).
+    """One audit chain, for the reference monitor to ask what a session's level was before it opens one (P4).
 
-    Never part of a view, and nothing else of its file can be read here: no verb, and so no model, learns of it (P5).
+    Never part of a view, and it reads nothing else in its file: no verb, and so no model, learns of it (P5).
     """
 
     level: Level
 
     @abstractmethod
     def state_actions(self, session: str) -> Set[Action]:
-        """Return those of the actions in `STATE_ACTIONS` that were entered for a session."""
+        """Return the actions in `STATE_ACTIONS` that were entered for a session."""
 
     @abstractmethod
     def opened(self) -> Iterator[tuple[str, int]]:
-        """Yield the sessions that were opened at this level, the latest first, each with its entry's number."""
+        """Yield the sessions opened at this level, latest first, each with the sequence number of its entry."""
 
     @abstractmethod
     def heard(self, session: str, *, after: int) -> bool:
@@ -266,11 +266,11 @@ class Witness(ABC):
 
 
 class Views(ABC):
-    """What the gate takes its views from."""
+    """The gate's source of views."""
 
     @abstractmethod
     def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
-        """Open the compartments that can flow to `taint` for reading; those of an agent without any are empty."""
+        """Open the compartments that can flow to `taint` for reading; an agent without any gets empty ones."""
 
     @abstractmethod
     def writable_view(self, agent: str, taint: Level) -> AbstractContextManager[WritableView]:
@@ -278,15 +278,15 @@ class Views(ABC):
 
 
 class StorageProvider(Views):
-    """Where everything is kept: compartments behind views, and the control store."""
+    """The store of everything: compartments behind views, and the control store."""
 
     control: ControlStore
     audit_secret: bytes | None
-    """What the audit chains are keyed with (P9)."""
+    """The key of the audit chains (P9)."""
 
     @abstractmethod
     def witnesses(self, agent: str) -> AbstractContextManager[Sequence[Witness]]:
-        """Open the chains of an agent, for the opening of sessions alone: all four, or none without compartments.
+        """Open the chains of an agent, only to open sessions: all four, or none if it has no compartments.
 
         Raises: StorageError, always in the same words, when one cannot be read.
         """
@@ -295,43 +295,43 @@ class StorageProvider(Views):
     def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
         """Make an agent's compartments under the ids of a backup, to which its chains are bound (P9).
 
-        Those that are there and were never used are made anew. False, and nothing is changed, when one that was used
-        has another id. Raises: StorageError; then it can be run again.
+        Unused existing ones are replaced. Return False and change nothing if a used one has another id.
+        Raises: StorageError; then it can be run again.
         """
 
     @abstractmethod
     def owner_compartment(self, agent: str, level: Level) -> AbstractContextManager[OwnerCompartment]:
-        """Open one compartment of an agent that has compartments, for its owner's acts and for maintenance."""
+        """Open one compartment of an agent that has compartments, for owner commands and for maintenance."""
 
     def freeing(self) -> AbstractContextManager[None]:
-        """Let the work inside use the disk space kept in reserve, because it frees more."""
+        """Let the work inside use the reserved disk space, because it frees more."""
         return nullcontext()
 
     @abstractmethod
     def compact(self, agent: str, level: Level) -> bool:
-        """Leave nothing of purged text in any file. False when readers were in the way: run it again."""
+        """Remove every trace of purged text from the files. False if readers were in the way: run it again."""
 
     @abstractmethod
     def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
-        """Remove all compartments of an agent, in whatever state they are, and say of which levels there were any.
+        """Remove all compartments of an agent, in any state, and return their levels.
 
-        What has them open fails from then on. Raises: StorageError when others are in the way; run it again.
+        Whoever has them open fails from then on. Raises: StorageError when others are in the way; run it again.
         """
 
     def owns_path(self, _path: Path) -> bool:
-        """Return whether a path leads, under any name, to a file or folder of the provider's own."""
+        """Return whether a path leads, under any name, to a file or folder of the provider."""
         return False
 
     @abstractmethod
     def erase_unused(self, agent: str) -> None:
-        """Remove the compartments of an agent, of whom nothing was ever stored.
+        """Remove the compartments of an agent that nothing was ever stored for.
 
         The caller is in a transaction of each, and knows that it is empty. Raises: StorageError.
         """
 
     @abstractmethod
     def has(self, agent: str) -> bool:
-        """Return whether this agent has compartments. Nothing is asked about others (P6). Raises: StorageError."""
+        """Return whether this agent has compartments. It asks nothing about others (P6). Raises: StorageError."""
 
     @abstractmethod
     def agents(self) -> list[str]:
@@ -339,4 +339,4 @@ class StorageProvider(Views):
 
     @abstractmethod
     def close(self) -> None:
-        """Give back every file and connection. What was acknowledged stays."""
+        """Close every file and connection. Acknowledged writes stay."""

@@ -1,4 +1,4 @@
-"""The control store: the reference monitor's own state, as every provider gives it."""
+"""The control store: the reference monitor's own state, as an interface of every provider."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.records.json_object import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class SessionRow(JsonObject):
-    """All that the control store knows of a session. No content, no counters, no times."""
+    """Everything the control store knows about a session. No content, no counters, no times."""
 
     id: str
     agent: str
@@ -23,7 +23,7 @@ class SessionRow(JsonObject):
     parent: str | None
     ended: bool = False
     life: int = 0
-    """How often its agent had been erased when it was opened. Once there was another time, it has ended."""
+    """How often its agent was erased before it was opened. After another erasure it has ended."""
 
     @property
     def state(self) -> SessionState:
@@ -41,11 +41,11 @@ class ControlStore(ABC):
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
-        """Exclude other processes and threads; what was written inside is durable on return."""
+        """Exclude other processes and threads; writes inside are durable on return."""
 
     @abstractmethod
     def read(self, session: str) -> SessionRow | None:
-        """Return the session with this id, ended ones too, as of now."""
+        """Return the session with this id, also if it has ended, as of now."""
 
     @abstractmethod
     def find(self, agent: str, name: str) -> SessionRow | None:
@@ -77,14 +77,14 @@ class ControlStore(ABC):
 
     @abstractmethod
     def end_life(self, agent: str) -> None:
-        """End every session of the agent, wherever it is held, and forget which compartments are its own.
+        """End every session of the agent in every process, and forget which compartments are its own.
 
-        From then on what is left of those is refused.
+        From then on their remains are refused.
         """
 
     @abstractmethod
     def compartment(self, agent: str, level: Level) -> str | None:
-        """Return the id of the compartment that belongs there; None before there is one."""
+        """Return the id of the compartment that belongs there; None if there is none yet."""
 
     @abstractmethod
     def set_compartment(self, agent: str, level: Level, id: str) -> None:  # noqa: A002 - the field's name
@@ -92,4 +92,4 @@ class ControlStore(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give back every file and connection."""
+        """Close every file and connection."""

@@ -1,4 +1,4 @@
-"""The in-memory control stores: of the in-memory provider, and of the sessions that nothing is stored about."""
+"""The in-memory control stores: of the in-memory provider, and of ephemeral sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.storage.control import ControlStore, SessionRow
 from tidegate.storage.inmemory.tables import K, Transactional, V
 
 ENDED_KEPT_MAX = 10_000
-"""How many ended sessions, of which nothing is stored, can still be told from ones that never were."""
+"""How many ended ephemeral sessions can still be distinguished from ones that never existed."""
 
 
 class InMemoryControlStore(Transactional, ControlStore):
@@ -72,7 +72,7 @@ class InMemoryControlStore(Transactional, ControlStore):
 
 
 class EphemeralControlStore(InMemoryControlStore):
-    """The sessions that nothing is stored about. Of the ended ones it keeps the latest, so that it does not grow."""
+    """Ephemeral sessions, which are not stored. It keeps only the latest ended ones, so that it does not grow."""
 
     def __init__(self) -> None:
         super().__init__()

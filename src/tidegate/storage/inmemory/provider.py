@@ -199,7 +199,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         self._set(self._analysis, "whole", ANALYSIS_VERSION)
 
     def _died(self, version: Record, before: datetime) -> bool:
-        """Return whether it was deleted by then, or followed by a version that was saved by then."""
+        """Return whether it was deleted by then, or superseded by a version saved by then."""
         newest = self._records.get((version.kind, version.key), version)
         if any(r.deleted_at is not None and r.deleted_at <= before for r in (version, newest)):
             return True
@@ -269,7 +269,7 @@ class InMemoryProvider(StorageProvider):
         return True
 
     def compact(self, agent: str, level: Level) -> bool:
-        return True  # what was removed is gone
+        return True  # removed data is gone
 
     def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
         with self._lock:
@@ -296,7 +296,7 @@ class InMemoryProvider(StorageProvider):
         return tuple(self._own(agent, level) or InMemoryCompartment(agent, level) for level in levels)
 
     def _own(self, agent: str, level: Level) -> InMemoryCompartment | None:
-        """Return the compartment there, if any. Raises: StorageError when it does not belong there (P17)."""
+        """Return that compartment, if any. Raises: StorageError when it does not belong there (P17)."""
         found = self._compartments.get((agent, level))
         if found is not None and found.place != Place(agent, level, self.control.compartment(agent, level) or ""):
             raise not_its_own()

@@ -48,7 +48,7 @@ class Transactional:
             table.pop(key, None)
 
     def _remember(self, table: dict[K, V], key: K) -> None:
-        """Note how to undo a change. Under the lock, so that the transaction, if any, is this thread's."""
+        """Note how to undo a change. The lock is held, so the transaction, if any, is this thread's."""
         if self._undo is None:
             return
         if key in table:

@@ -1,4 +1,4 @@
-"""Examining one file: whether SQLite can trust it, and whether what it holds agrees with itself."""
+"""The doctor on one file: can SQLite trust it, and are its contents consistent?"""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from tidegate.storage.sqlite.schema import (
     UNCONFIRMED,
 )
 
-_RESTORE = "keep the file as it is, and restore the agent from a backup"
-_FOREIGN = "put the right one back; without it, erase the agent and restore it from a backup"
-_LOST_SESSIONS = "keep the file as it is, and restore it from a copy; without one, reset every session"
-_REINDEX = "run `tidegate reindex`, or `tidegate doctor --repair`"
-_REPAIR = "run `tidegate doctor --repair`"
-_RESET = "correct or delete its row in the table of sessions with any SQLite"
-_LOOK = "nobody can read these rows; look at them with any SQLite, and correct or delete them"
+_RESTORE = "Keep the file as it is, and restore the agent from a backup."
+_FOREIGN = "Put the right file back. Without it, erase the agent and restore it from a backup."
+_LOST_SESSIONS = "Keep the file as it is, and restore it from a copy. Without one, reset every session."
+_REINDEX = "Run `tidegate reindex` or `tidegate doctor --repair`."
+_REPAIR = "Run `tidegate doctor --repair`."
+_RESET = "Correct or delete its row in the table of sessions with any SQLite tool."
+_LOOK = "Inspect these rows with any SQLite tool, and correct or delete them."
 
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
 _FOREIGN_ROWS = """
@@ -70,33 +70,33 @@ _TOTALS = (
 def examine_compartment(
     path: Path, where: str, agent: str, level: Level, control: ControlStore | None
 ) -> list[Finding]:
-    """Return the reasons why a compartment's file cannot be used; it is only read.
+    """Return the reasons why a compartment's file cannot be used; only read it.
 
-    where: how findings name it. control: to know which one belongs there, where it is sound.
+    where: its name in findings. control: to know which file belongs there; None if it is unsound.
     """
 
     def identity(db: SqliteConnection) -> Iterator[Finding]:
         rows = db.execute("SELECT agent, level, id FROM compartment").fetchall()
         if [row[:2] for row in rows] != [(agent, level.name)]:
-            yield error(where, "it says that it is another agent's or another level's", _RESTORE)
+            yield error(where, "it says that it belongs to another agent or another level", _RESTORE)
         elif control is not None:
             found, own = str(rows[0][2]), control.compartment(agent, level)
             if own is None:
                 if not found.startswith(UNCONFIRMED):
-                    yield error(where, "control.db, which may be an older copy, does not know it", _FOREIGN)
+                    yield error(where, "control.db does not know it, and may be an older copy", _FOREIGN)
             elif found.removeprefix(UNCONFIRMED) != own:
-                yield error(where, "it is not the one that belongs there", _FOREIGN)
+                yield error(where, "it is not the file that belongs here", _FOREIGN)
 
     return _reading(path, where, _RESTORE, lambda db: [*_soundness(db, where, COMPARTMENT, _RESTORE)] or identity(db))
 
 
 def examine_rows(path: Path, where: str) -> list[Finding]:
-    """Return the disagreements between the rows of a usable compartment's file; it is only read."""
+    """Return the disagreements between the rows of a usable compartment's file; only read it."""
     return _reading(path, where, _RESTORE, lambda db: [*_rows(db, where), *_index(db, where)])
 
 
 def examine_control(path: Path, where: str) -> list[Finding]:
-    """Return the faults of the control store's file, which is only read."""
+    """Return the faults of the control store's file; only read it."""
 
     def inside(db: SqliteConnection) -> Iterable[Finding]:
         return [*_soundness(db, where, CONTROL, _LOST_SESSIONS)] or _sessions(db, where)
@@ -114,18 +114,18 @@ def restore_tags(path: Path) -> None:
 def _reading(
     path: Path, where: str, advice: str, examine: Callable[[SqliteConnection], Iterable[Finding]]
 ) -> list[Finding]:
-    """Return all that an examination finds at one moment."""
+    """Return the findings of an examination, as of one moment."""
     if not os.access(path, os.R_OK):
-        return [error(where, "this user cannot read it", "give it to the user that runs Tidegate")]
+        return [error(where, "this user cannot read it", "Make the user that runs Tidegate its owner.")]
     try:
         with closing(open_file(path, writable=False, synchronous="NORMAL")) as db:
             db.execute("BEGIN")
             return list(examine(db))
     except DriverError as failure:
         if is_busy(failure):
-            return [error(where, "it was busy and could not be examined", "run this again when less is going on")]
+            return [error(where, "it was busy and could not be examined", "Run this again later.")]
         if is_full(failure):
-            return [error(where, "the disk is full, and it could not be examined", "make room, and run this again")]
+            return [error(where, "it could not be examined: the disk is full", "Free some space, and run this again.")]
         return [error(where, "it is damaged: it cannot be read as a database", advice)]
 
 
@@ -133,18 +133,18 @@ def _soundness(db: SqliteConnection, where: str, script: str, advice: str) -> It
     version = db.pragma("user_version")
     known = COMPARTMENT_VERSION if script is COMPARTMENT else CONTROL_VERSION
     if isinstance(version, int) and 0 < version < known:
-        yield warning(where, "it is of an earlier version of Tidegate", "nothing: its next use brings it up to date")
+        yield warning(where, "an earlier version of Tidegate wrote it", "Do nothing: its next use upgrades it.")
     elif version != known:
         newer = isinstance(version, int) and version > known
         yield error(
             where,
-            f"its schema is of version {version}, and this program knows {known}",
-            "upgrade Tidegate" if newer else advice,
+            f"its schema has version {version}; this program knows version {known}",
+            "Upgrade Tidegate." if newer else advice,
         )
     elif db.execute(_SCHEMA).fetchall() != _fresh_schema(script):
-        yield error(where, "its tables are not those of its version: something else has changed them", advice)
+        yield error(where, "its tables are not those of its version: another program changed them", advice)
     elif db.pragma("integrity_check") != "ok":
-        yield error(where, "it is damaged: pages or indexes do not agree", advice)
+        yield error(where, "it is damaged: pages or indexes disagree", advice)
 
 
 def _fresh_schema(script: str) -> list[Row]:
@@ -155,7 +155,7 @@ def _fresh_schema(script: str) -> list[Row]:
 
 def _rows(db: SqliteConnection, where: str) -> Iterator[Finding]:
     if foreign := _count(db, _FOREIGN_ROWS, json.dumps(list(RecordKind))):
-        yield error(where, f"rows of an unknown level or kind, which nobody can read: {foreign}", _LOOK)
+        yield error(where, f"{foreign} of its rows cannot be read: unknown level or kind", _LOOK)
     if any(_count(db, query) for query in _TAGS):
         yield error(where, "the table of tags disagrees with the memories", _REPAIR, remedy=Remedy.TAGS)
 
@@ -163,31 +163,31 @@ def _rows(db: SqliteConnection, where: str) -> Iterator[Finding]:
 def _index(db: SqliteConnection, where: str) -> Iterator[Finding]:
     analysis = db.execute("SELECT analysis FROM compartment").fetchall()[0][0]
     if analysis == -ANALYSIS_VERSION:
-        yield warning(where, "its search index is being made, and is not whole yet", _REINDEX, remedy=Remedy.INDEX)
+        yield warning(where, "the search index is being rebuilt and is incomplete", _REINDEX, remedy=Remedy.INDEX)
         return
     if analysis != ANALYSIS_VERSION:
-        yield warning(where, "its search index was made by another version of Tidegate", _REINDEX, remedy=Remedy.INDEX)
+        yield warning(where, "another version of Tidegate built the search index", _REINDEX, remedy=Remedy.INDEX)
     lacking, surplus = (_count(db, query) for query in _INDEX)
     if lacking or surplus:
         yield error(
             where,
-            f"memories that its search index lacks: {lacking}; that it has and should not: {surplus}",
+            f"the search index lacks {lacking} of the memories and has {surplus} too many",
             _REINDEX,
             remedy=Remedy.INDEX,
         )
     elif any(_count(db, query) for query in _TOTALS):
         yield error(
-            where, "the statistics of its search index are wrong, and so are scores", _REINDEX, remedy=Remedy.INDEX
+            where, "the statistics of the search index are wrong, and so are scores", _REINDEX, remedy=Remedy.INDEX
         )
 
 
 def _sessions(db: SqliteConnection, where: str) -> Iterator[Finding]:
     for taint, ceiling in db.execute("SELECT taint, ceiling FROM sessions").fetchall():
-        stands, limit = read_label(taint), read_label(ceiling)
-        if stands is None or limit is None:
-            yield error(where, "a session has an unknown level, so nobody can use it", _RESET)
-        elif not stands.can_flow_to(limit):
-            yield error(where, "a session stands above its ceiling, so no backup can be made", _RESET)
+        level, limit = read_label(taint), read_label(ceiling)
+        if level is None or limit is None:
+            yield error(where, "a session has an unknown level and cannot be used", _RESET)
+        elif not level.can_flow_to(limit):
+            yield error(where, "a session is above its ceiling, so no backup can be made", _RESET)
 
 
 def _count(db: SqliteConnection, query: str, *bindings: str) -> int:

@@ -1,4 +1,4 @@
-"""Compaction: a file without any trace of what was purged. Only here a connection may do what confined ones may not."""
+"""Compaction: remove every trace of purged text from a file. Only here are connections not confined."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tidegate.storage.sqlite.connection import (
 from tidegate.storage.sqlite.migration import copies_of
 
 COMPACT_WAIT_MS = 5_000
-"""How long compaction waits for readers and writers, before it says that they were in the way."""
+"""How long compaction waits for readers and writers before it gives up."""
 
 
 def compact(path: Path) -> bool:
-    """Clear removed text out of the file, its free pages, its index and its log; return whether none remains.
+    """Clear removed text from the file, its free pages, its index and its log; return whether none remains.
 
     False when others were reading or writing, or the disk is full: then some may remain, and nothing else is lost.
-    Takes about the file's size in memory, and as much on disk meanwhile. Raises: StorageError.
+    It takes about the file's size in memory, and as much on disk for a while. Raises: StorageError.
     """
     with driver_errors():
         connection = open_file(path, writable=True, synchronous="FULL")
@@ -37,22 +37,22 @@ def compact(path: Path) -> bool:
 
 
 def erase(path: Path) -> None:
-    """Remove a file, in whatever state it is. Whoever has it open fails from then on, and reads nothing.
+    """Remove a file, in any state. Whoever has it open fails from then on, and reads nothing.
 
-    Raises: StorageError when others are writing, or it cannot be removed; then it may be run again.
+    Raises: StorageError when others are writing, or it cannot be removed; then it can be run again.
     """
     try:
         if path.exists():
             _wipe(path)
         unlink(path)
     except OSError:
-        raise StorageError("home: cannot be written; not all was erased, run it again") from None
+        raise StorageError("home: cannot be written; the erasure is incomplete; run it again") from None
 
 
 def unlink(path: Path) -> None:
-    """Take a file's name away, and its copies. Whoever has it open fails from then on. Raises: OSError."""
+    """Remove a file's name, and its copies. Whoever has it open fails from then on. Raises: OSError."""
     _unlink_copies(path)
-    # The log first: it must not be taken for that of a file made later. Of a link, what it leads to as well.
+    # The log first: a later file must not take it for its own. Of a link, its target as well.
     for each in (*beside_of(path), Path(os.path.realpath(path)), path):
         each.unlink(missing_ok=True)
 
@@ -63,7 +63,7 @@ def _unlink_copies(path: Path) -> None:
 
 
 def _wipe(path: Path) -> None:
-    """Leave nothing in the file, not even tables, before its name goes. A damaged one just loses its name."""
+    """Empty the file, tables too, before its name is removed. A damaged one just loses its name."""
     connection: SqliteConnection | None = None
     try:
         connection = open_file(path, writable=True, synchronous="FULL")
@@ -72,7 +72,7 @@ def _wipe(path: Path) -> None:
         _rewrite(connection)
     except DriverError as error:
         if is_busy(error):
-            raise StorageError("the store is busy; not all was erased, run it again") from None
+            raise StorageError("the store is busy; the erasure is incomplete; run it again") from None
     finally:
         if connection is not None:
             connection.close()
@@ -85,23 +85,23 @@ def _compact(connection: SqliteConnection) -> bool:
         _merge_index(connection)
         return _rewrite(connection)
     except DriverError as error:
-        if is_busy(error) or is_full(error):  # the removal itself, with its entries, is done by now
+        if is_busy(error) or is_full(error):  # the removal itself, with its entries, is done already
             return False
         raise
 
 
 def _scrub(connection: SqliteConnection) -> None:
-    """Overwrite freed space with zeros from here on, in memory and so in the file."""
+    """Overwrite freed space with zeros from now on, in memory and so in the file."""
     connection.pragma("secure_delete", "ON")
 
 
 def _merge_index(connection: SqliteConnection) -> None:
-    """Merge all segments of the index into one: until then a deleted row leaves its terms in them."""
+    """Merge all segments of the index into one: before that, they keep the terms of deleted rows."""
     connection.execute("INSERT INTO terms (terms) VALUES ('optimize')")
 
 
 def _rewrite(connection: SqliteConnection) -> bool:
-    """Rewrite every page, without free ones, then empty the log. False while somebody still needs the log."""
+    """Rewrite every page, without free ones, then empty the log. False while another connection needs the log."""
     connection.execute("VACUUM")
     ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return not busy

@@ -33,7 +33,7 @@ from tidegate.storage.sqlite.connection import (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER = -(1 << 63)  # before all times
-_UNDECODABLE = (KeyError, TypeError, ValueError, OverflowError)  # what raw SQL can put in, and this program never does
+_UNDECODABLE = (KeyError, TypeError, ValueError, OverflowError)  # raw SQL can write these; this program never does
 _ORIGINS = {origin.value: origin for origin in Origin}
 _write_json = json.JSONEncoder(ensure_ascii=False).encode
 _read_json = json.JSONDecoder().raw_decode
@@ -101,8 +101,8 @@ _APPEND = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _HELD = "SELECT 1 FROM terms WHERE terms MATCH ? LIMIT 1"
 _UNLEARN = "DELETE FROM vocabulary WHERE word IN (SELECT value FROM json_each(?))"
 _LEARN = "INSERT OR IGNORE INTO vocabulary SELECT value FROM json_each(?)"
-# One row by its number, so that it is one step: before a statement of several, FTS5 writes out what it gathered, and a
-# transaction of many saves would leave a piece of index for each.
+# One row by its number, so that it is one step: before a multi-step statement, FTS5 writes out its pending terms, and a
+# transaction of many saves would leave an index segment for each.
 _ADD_STATISTICS = """
 UPDATE statistics SET documents = documents + ?, key_terms = key_terms + ?, tags_terms = tags_terms + ?,
                       content_terms = content_terms + ? WHERE rowid = 1
@@ -165,10 +165,10 @@ class SqliteCompartment(Compartment):
     def statistics(self) -> Statistics:
         for documents, *lengths in self._db.execute(_STATISTICS):
             return Statistics(documents, (lengths[0], lengths[1], lengths[2]))
-        raise StorageError("the store is damaged: no statistics; run `tidegate doctor`")
+        raise StorageError("the store is damaged: it has no statistics; run `tidegate doctor`")
 
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
-        # Counted, not kept: keeping a count for each term would make a save twice as long.
+        # Counted, not stored: storing a count for each term would double the time of a save.
         return {term: count for term in terms for (count,) in self._db.execute(_FREQUENCY, (_quoted(term),))}
 
     def vocabulary(self, first: str, below: str, *, limit: int) -> list[str]:
@@ -204,7 +204,7 @@ class SqliteCompartment(Compartment):
         return is_sealed(self._db)
 
     def close(self) -> None:
-        """Give back the file."""
+        """Close the file."""
         close(self._db)
 
     # Writing
@@ -212,7 +212,7 @@ class SqliteCompartment(Compartment):
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
         with self._lock, self._synchronised(durable), transaction(self._db):
-            yield  # the lock: threads of one process queue without polling
+            yield  # the lock: threads of one process wait without polling
 
     @contextmanager
     def _synchronised(self, durable: bool) -> Iterator[None]:
@@ -223,7 +223,7 @@ class SqliteCompartment(Compartment):
             set_synchronous(self._db, "FULL")
             yield
         finally:
-            with suppress(DriverError):  # interrupted just so, it is still in a transaction, and about to be closed
+            with suppress(DriverError):  # after some interrupts it is still in a transaction, and is about to be closed
                 set_synchronous(self._db, self._synchronous)
 
     def put(self, draft: Draft, columns: Columns | None) -> None:
@@ -257,23 +257,23 @@ class SqliteCompartment(Compartment):
         enter(self._db, _APPEND, (entry.sequence, stamp(event.at), *fields))
 
     def _withdraw(self, kind: RecordKind, key: str) -> int | None:
-        """Take the live record under a key, if any, out of tags, index and statistics; the row's id."""
+        """Remove the live record of a key, if any, from tags, index and statistics; return the row's id."""
         found = self._db.execute(_FIND, (kind, key)).fetchone()
         if found is None:
             return None
         row, level, deleted_at, content, tags, *lengths = found
-        if level != self._label:  # P17: never written over, never read
-            raise StorageError("key: holds data of an unknown level; run `tidegate doctor`")
+        if level != self._label:  # P17: never overwritten, never read
+            raise StorageError("key: has data of an unknown level; run `tidegate doctor`")
         if deleted_at is None:
             self._db.executemany(UNTAG, [(kind, tag, key) for tag in _tags(tags)])
             if (
                 kind is RecordKind.MEMORY and self._db.execute(_IS_INDEXED, (row,)).fetchone()
-            ):  # not so while it is rebuilt
+            ):  # not so during a rebuild
                 self._unindex(row, analyse(key, _tags(tags), content), lengths)
         return int(row)
 
     def _analysis(self) -> int:
-        """Return the version of the text analysis behind the index; below zero while it is being made."""
+        """Return the version of the text analysis behind the index; negative while the index is being built."""
         rows: list[Row] = self._db.execute("SELECT analysis FROM compartment").fetchall()
         return int(rows[0][0]) if rows else 0
 
@@ -285,7 +285,7 @@ class SqliteCompartment(Compartment):
 
     def _unindex(self, row: int, columns: Columns, lengths: Sequence[int]) -> None:
         self._db.execute(_DELETE_TERMS, (row,))
-        # P8: a word that no living memory holds is nobody's spelling. The index holds no text, so it is made again.
+        # P8: spelling knows only words of live memories. The index holds no text, so it is analysed again.
         held = ((word, self._db.execute(_HELD, (_quoted(word),)).fetchone()) for word in _words(columns))
         self._db.execute(_UNLEARN, (_write_json([word for word, found in held if found is None]),))
         self._db.execute(_ADD_STATISTICS, (-1, *(-length for length in lengths)))
@@ -316,12 +316,12 @@ def _any_of(terms: Sequence[str]) -> str:
 
 
 def _quoted(term: str) -> str:
-    """Return a full-text expression for exactly this term, in which nothing is syntax."""
+    """Return a full-text expression for exactly this term, without syntax."""
     return '"' + term.replace('"', '""') + '"'
 
 
 def _words(columns: Columns) -> list[str]:
-    # In order: neighbours in the tree are touched together, and the file depends on nothing but the text.
+    # In order: neighbours in the tree are written together, and the file depends on the text alone.
     return words_of(" ".join((*columns.key, *columns.tags, *columns.content)))
 
 
@@ -330,7 +330,7 @@ def _entry(row: Row) -> Entry:
     try:
         time = _time(at)
     except OverflowError:
-        time = _EPOCH  # whoever wrote that has broken the chain there, and `verify` must be able to say so
+        time = _EPOCH  # a forged time, which breaks the chain there: `verify` must be able to report it
     try:
         return Entry(sequence, AuditEvent(time, session, Action(action), detail, commitment), previous, digest)
     except _UNDECODABLE:

@@ -1,6 +1,6 @@
-"""Connections to SQLite, set up so that each can do only what it is for. The one module that knows the driver.
+"""Connections to SQLite, each limited to its purpose. Only this module knows the driver.
 
-Every setting is a function with its unit and its reason. What the driver raises leaves storage as `StorageError`.
+Every setting is a function with its unit and its reason. The driver's errors leave storage as `StorageError`.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ _FIXED: dict[int, frozenset[str]] = {
     apsw.SQLITE_UPDATE: frozenset({"compartment", "audit"}),
     apsw.SQLITE_DELETE: frozenset({"compartment", "audit"}),
 }
-"""What no change may touch: whose file this is, and what the audit says already (P9)."""
+"""What no change may touch: the file's identity, and existing audit entries (P9)."""
 _ANALYSIS = (apsw.SQLITE_UPDATE, "compartment", "analysis")
 _ENTRY = (apsw.SQLITE_INSERT, "audit")
 _FUNCTIONS = frozenset({"bm25", "count", "match", "substr", "tally"})
-_PRAGMAS = frozenset({"data_version", "synchronous"})  # the first is asked by FTS5 itself
+_PRAGMAS = frozenset({"data_version", "synchronous"})  # FTS5 itself asks the first
 
 apsw.config(apsw.SQLITE_CONFIG_LOG, None)  # P12: the engine's own log names files and statements
 
 
 class DiskFull(StorageError):
-    """There is no room on the disk: the same may work when there is some."""
+    """The disk is full: the same call may work when there is space."""
 
 
 class SqliteConnection(apsw.Connection):
-    """A connection. entering: whether it is adding to the audit, by `enter`."""
+    """A connection. entering: whether `enter` is adding to the audit."""
 
     entering = False
 
@@ -66,23 +66,23 @@ class SqliteConnection(apsw.Connection):
 def storage_error(error: apsw.Error) -> StorageError:
     """Return the error that a caller may see: no engine text, no SQL, no path (P12)."""
     if is_full(error):
-        return DiskFull("the disk is full; nothing was changed; make room on it, or purge")
+        return DiskFull("the disk is full; nothing was changed; free space, or purge")
     advice = (text for kind, text in _ADVICE if isinstance(error, kind))
     return StorageError(next(advice, "the store failed; nothing was changed"))
 
 
 def is_busy(error: apsw.Error) -> bool:
-    """Return whether others were in the way, so that the same may work later."""
+    """Return whether others were in the way: the same call may work later."""
     return isinstance(error, apsw.BusyError | apsw.LockedError)
 
 
 def is_full(error: apsw.Error) -> bool:
-    """Return whether there was no room: for a page, or for the memory of the log, without which nothing is read."""
+    """Return whether the disk was full: for a page, or for the log's shared memory, which every read needs."""
     return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_SHMSIZE
 
 
 def damaged() -> StorageError:
-    """Return the error for content of a file that this program cannot have written."""
+    """Return the error for file content that this program cannot have written."""
     return StorageError(_DAMAGED)
 
 
@@ -96,10 +96,10 @@ def driver_errors() -> Iterator[None]:
 
 
 def open_file(path: Path, *, writable: bool, synchronous: str) -> SqliteConnection:
-    """Open a database that exists. It is never made here: a missing file is an error (P17).
+    """Open an existing database. It never creates one: a missing file is an error (P17).
 
     Until the connection is confined, nothing it does changes the file.
-    synchronous: NORMAL, or FULL for what must survive power loss once acknowledged.
+    synchronous: NORMAL, or FULL if acknowledged writes must survive power loss.
     """
     _keep_private(path)
     if _is_sealed(path):
@@ -118,7 +118,7 @@ def open_file(path: Path, *, writable: bool, synchronous: str) -> SqliteConnecti
 
 
 def open_foreign(path: Path) -> SqliteConnection:
-    """Open somebody else's database for reading. If nobody has it open, no file appears beside it."""
+    """Open another program's database for reading. If it is not in use, no file appears beside it."""
     beside = [path.with_name(f"{path.name}{suffix}") for suffix in ("-shm", "-journal")]
     if _size(wal_of(path)) == 0 and not any(each.exists() for each in beside):
         connection = _open_sealed(path)
@@ -132,14 +132,14 @@ def open_foreign(path: Path) -> SqliteConnection:
 
 
 def is_sealed(connection: SqliteConnection) -> bool:
-    """Return whether the file was opened as immutable: then it must not be kept open for long."""
+    """Return whether the file was opened as immutable: then it must not stay open for long."""
     return bool(connection.open_flags & apsw.SQLITE_OPEN_URI)
 
 
 def close(connection: SqliteConnection) -> None:
-    """Give back a file. What the last one to close cannot write into it stays in its log, and nothing is lost.
+    """Close a file. Writes that the last connection cannot move into it stay in its log: nothing is lost.
 
-    When the file has lost its name, SQLite leaves alone what bears it now, and the log of that.
+    If the file has lost its name, SQLite does not touch the file with that name, nor its log.
     """
     with suppress(apsw.Error):
         connection.close()
@@ -157,15 +157,15 @@ def beside_of(path: Path) -> tuple[Path, Path]:
 
 
 def _keep_private(path: Path) -> None:
-    """Make a file behind a link private: it was put there by hand, and SQLite gives files beside it the same mode."""
+    """Make a file behind a link private: it was put there by hand, and SQLite copies its mode to files beside it."""
     if path.is_symlink():
         for each in (path, *beside_of(path)):
-            with suppress(OSError):  # another user's, which `doctor` tells
+            with suppress(OSError):  # another user's: `doctor` reports it
                 each.chmod(each.stat().st_mode & 0o600)
 
 
 def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> None:
-    """Create a database from a script of SQL statements; it is in the file, and synchronised, on return."""
+    """Create a database from a script of SQL statements; it is synchronised to the file on return."""
     connection = SqliteConnection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     try:
         _write_ahead(connection)
@@ -177,7 +177,7 @@ def create_file(path: Path, script: str, bindings: tuple[Value, ...] = ()) -> No
 
 
 def copy_file(connection: SqliteConnection, path: Path) -> None:
-    """Copy the whole database of a connection, as of one moment, into a file."""
+    """Copy the complete database of a connection, as of one moment, into a file."""
     target = SqliteConnection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         with target.backup("main", connection, "main") as backup:
@@ -189,8 +189,8 @@ def copy_file(connection: SqliteConnection, path: Path) -> None:
 def confine(connection: SqliteConnection, *, writable: bool, table: str | None = None) -> None:
     """Allow only plain reads from now on, and changes if `writable`; of one table, if given: the second wall (P17).
 
-    No ATTACH, so no other file can be reached; no schema change; no other pragma. The check runs when a statement is
-    prepared, not for each row.
+    No ATTACH, so no other file can be reached; no schema change; no other pragma. The check runs once per prepared
+    statement, not for each row.
     """
     allowed = _READING | _CHANGING if writable else _READING
 
@@ -210,7 +210,7 @@ def confine(connection: SqliteConnection, *, writable: bool, table: str | None =
 
 
 def enter(connection: SqliteConnection, statement: str, bindings: tuple[Value, ...]) -> None:
-    """Add to the audit (P9). To an authorizer a REPLACE is an INSERT like any other, so no statement but this may."""
+    """Add to the audit (P9). An authorizer cannot distinguish REPLACE from INSERT, so only this statement may."""
     connection.entering = True
     try:
         connection.execute(statement, bindings)
@@ -223,22 +223,22 @@ def _is_fixed(action: int, table: str) -> bool:
 
 
 def set_synchronous(connection: SqliteConnection, synchronous: str) -> None:
-    """Set what power loss may cost. NORMAL: the last transactions, each as a whole. FULL: nothing."""
+    """Set what power loss may cost. NORMAL: the last transactions, each in full. FULL: nothing."""
     connection.execute(f"PRAGMA synchronous = {synchronous}")
 
 
 @contextmanager
 def transaction(connection: SqliteConnection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """Make all the changes inside, or none; with a plain BEGIN, read as of one moment in all the reads inside.
+    """Make all the changes inside, or none; with a plain BEGIN, let all the reads inside see one moment.
 
-    A signal's exception comes right after a statement that was run, such as BEGIN: that is inside as well.
+    A signal's exception may come right after a statement, such as BEGIN: so BEGIN is inside the `try` too.
     """
     try:
         connection.execute(begin)
         yield
         connection.execute("COMMIT")
     except BaseException:
-        with suppress(apsw.ConnectionClosedError):  # whoever holds it was first
+        with suppress(apsw.ConnectionClosedError):  # its holder closed it first
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         raise
@@ -246,7 +246,7 @@ def transaction(connection: SqliteConnection, begin: str = "BEGIN IMMEDIATE") ->
 
 @contextmanager
 def bounded_work(connection: SqliteConnection) -> Iterator[None]:
-    """End a search after `SEARCH_STEPS_MAX` virtual machine steps, the same for the same data.
+    """End a search after `SEARCH_STEPS_MAX` virtual machine steps: the same point for the same data.
 
     Raises: BudgetSpentError.
     """
@@ -268,7 +268,7 @@ def bounded_work(connection: SqliteConnection) -> Iterator[None]:
 
 
 def _is_sealed(path: Path) -> bool:
-    """Return whether the folder cannot be written and has no log: then WAL has no place for its shared memory."""
+    """Return whether the folder is read-only and has no log: then WAL has no place for its shared memory."""
     if os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         return False
     log, memory = beside_of(path)
@@ -289,14 +289,14 @@ def _size(path: Path) -> int:
 
 
 def _leave_file_alone(connection: SqliteConnection, alone: bool) -> None:
-    """Set whether the last connection, when it closes, leaves the log as it is instead of writing it into the file."""
+    """Set whether the last connection to close leaves the log as it is instead of writing it into the file."""
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(alone))
 
 
 def _wait_for_locks(connection: SqliteConnection) -> None:
     """Wait up to `BUSY_TIMEOUT_MS` when another process is writing, never fail at once.
 
-    SQLite's own waiting looks ever less often, up to 100 ms apart: whoever waits longest is starved by newcomers.
+    SQLite's own handler retries ever less often, up to 100 ms apart: newcomers starve the longest waiter.
     """
     started = 0.0
 
@@ -314,7 +314,7 @@ def _wait_for_locks(connection: SqliteConnection) -> None:
 
 
 def _write_ahead(connection: SqliteConnection) -> None:
-    """Use a write-ahead log: readers never wait for a writer, and a commit is one append. The file remembers it."""
+    """Use a write-ahead log: readers never wait for a writer, and a commit is one append. The file keeps this mode."""
     connection.pragma("journal_mode", "wal")
 
 
@@ -331,7 +331,7 @@ def _keep_temporary_data_in_memory(connection: SqliteConnection) -> None:
 
 
 def _plan_once(connection: SqliteConnection) -> None:
-    """Keep one plan for a statement, whatever its values: else some are compiled at each run, those of FTS5 as well."""
+    """Keep one plan per statement for all values: otherwise some, also of FTS5, are compiled at each run."""
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 

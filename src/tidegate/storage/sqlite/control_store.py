@@ -17,7 +17,7 @@ from tidegate.storage.sqlite.connection import DriverError, Row, Value, close, i
 from tidegate.storage.sqlite.disk import RESERVE_BYTES
 from tidegate.storage.sqlite.files import FileIdentity, HomeFiles, open_control
 
-# What was opened in an earlier life of its agent has ended, whatever else its row says (P7).
+# A session opened in an earlier life of its agent has ended, whatever its row says (P7).
 _OUTLIVED = "EXISTS (SELECT 1 FROM lives WHERE lives.agent = sessions.agent AND lives.life <> sessions.life)"
 _SELECT = f"SELECT id, agent, name, taint, ceiling, parent, ended OR {_OUTLIVED}, life FROM sessions"
 _BY_ID = f"{_SELECT} WHERE id = ?"
@@ -26,17 +26,17 @@ _COMPARTMENT = "SELECT id FROM compartments WHERE agent = ? AND level = ?"
 
 
 class SqliteControlStore(ControlStore):
-    """Sessions in `control.db`. Without the file there are none; the first transaction makes it.
+    """Sessions in `control.db`. Without the file there are none; the first transaction creates it.
 
-    Reads have a connection of their own: a save looks its session up while it holds its compartment, and a raise
-    enters its audit while it holds the control store, so neither may wait for the other.
+    Reads have their own connection: a save looks up its session while it holds its compartment, and a raise enters its
+    audit while it holds the control store, so neither may wait for the other.
     """
 
     def __init__(self, files: HomeFiles) -> None:
         self._files = files
         self._writing = threading.RLock()
         self._writer: _Held | None = None
-        self._owner: int | None = None  # the thread that is in a transaction: it reads what it has written
+        self._owner: int | None = None  # the thread in a transaction: it reads its own writes
         self._reading = threading.RLock()
         self._reader: _Held | None = None
         self._process = os.getpid()
@@ -55,7 +55,7 @@ class SqliteControlStore(ControlStore):
                 with transaction(held.db):
                     self._owner = threading.get_ident()
                     yield
-            except BaseException as error:  # an interrupt as well: a connection is kept only if all went well
+            except BaseException as error:  # also an interrupt: keep a connection only after success
                 self._writer = None
                 held.close()
                 if isinstance(error, DriverError):
@@ -66,7 +66,7 @@ class SqliteControlStore(ControlStore):
             if not held.is_named():
                 self._writer = None
                 held.close()
-                raise StorageError("control.db was removed while in use, and the last change with it")
+                raise StorageError("control.db was removed while in use; the last change is lost")
 
     def read(self, session: str) -> SessionRow | None:
         for row in self._rows(_BY_ID, (session,)):
@@ -111,7 +111,7 @@ class SqliteControlStore(ControlStore):
         self._change("INSERT OR REPLACE INTO compartments VALUES (?, ?, ?)", (agent, level.name, id))
 
     def close(self) -> None:
-        """Give back the file."""
+        """Close the file."""
         with self._writing, self._reading:
             self._closed = True
             for held in (self._reader, self._writer):
@@ -141,22 +141,22 @@ class SqliteControlStore(ControlStore):
                     held.close()
 
     def _change(self, statement: str, bindings: tuple[Value, ...]) -> None:
-        """Run a change, inside a transaction only, which also wraps what the driver raises."""
+        """Run a change, only inside a transaction, which also wraps the driver's errors."""
         if self._writer is None or self._owner != threading.get_ident():
             raise StorageError("the control store is changed in transactions only")
         self._writer.db.execute(statement, bindings)
 
     def _require_own_process(self) -> None:
-        """Raise StorageError after a fork: it inherits connections but not their locks, and using them does damage."""
+        """Raise StorageError after a fork: it inherits connections without their locks, and using them does damage."""
         if os.getpid() != self._process:
             raise StorageError("the store was opened before this process was forked; open it again")
 
     def _exists(self) -> bool:
-        """Return whether the file exists. Raises: StorageError when it was lost: a new one is no substitute (P4)."""
-        known = self._known  # by now: another thread may be making it
+        """Return whether the file exists. Raises: StorageError when it was lost: a new one cannot replace it (P4)."""
+        known = self._known  # read first: another thread may be creating it
         if not self._files.has_control():
             if known:
-                raise StorageError("control.db is missing, and with it all sessions; run `tidegate doctor`")
+                raise StorageError("control.db is missing, with all sessions; run `tidegate doctor`")
             return False
         self._known = True
         return True
@@ -168,7 +168,7 @@ class SqliteControlStore(ControlStore):
         if held is not None and held.was_named():
             return held
         _close(held)
-        # A home of an earlier version has none yet, and a purge that was killed has left less. Nobody else's is taken.
+        # A home of an earlier version has no reserve, and a killed purge leaves less. Leave room for others' files.
         self._files.reserve.make(leaving=RESERVE_BYTES)
         return self._files.with_room(lambda: _Held(self._files.control, writable=writable))
 
@@ -188,7 +188,7 @@ class _Held:
         return self._file.holds() and (self._log is None or self._log.holds())
 
     def was_named(self) -> bool:
-        """Return whether they had them at the last check, which is not long ago."""
+        """Return whether they had their names at the last, recent check."""
         now = time.monotonic()
         if now - self._checked_at < sqlite_files.CHECK_SECONDS:
             return True
@@ -196,7 +196,7 @@ class _Held:
         return self.is_named()
 
     def close(self) -> None:
-        """Give back the file."""
+        """Close the file."""
         close(self.db)
 
 

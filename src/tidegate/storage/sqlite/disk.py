@@ -1,4 +1,4 @@
-"""The disk under a home: whether its file system can hold a store, and the room that is kept in reserve on it."""
+"""The disk under a home: can its file system hold a store, and the space kept in reserve on it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 RESERVE_BYTES = 2 * 1024 * 1024
 OPENING_BYTES = 256 * 1024
-"""What the memory of the logs of a view and of the control store takes, and some for entries in folders."""
+"""The size of the logs' shared memory for a view and the control store, and some for folder entries."""
 
-# Shared between machines, or through a server of their own: locks may lie, and memory maps do not agree. SQLite's
-# write-ahead log needs both.
+# Shared between machines or served by another process: locks and memory maps are unreliable. SQLite's write-ahead log
+# needs both.
 _NETWORK = re.compile(
     r"9p|afs|ceph|cifs|coda|davfs|glusterfs|gfs|gpfs|lustre|ncpfs|nfs\d?|prl_fs|smb\d|smbfs|vboxsf|vmhgfs|"
     r"fuse\.(ceph|curlftpfs|davfs2?|gcsfuse|glusterfs|goofys|juicefs|mount\.davfs|mountpoint-s3|osxfs|rclone|s3fs|"
@@ -46,27 +46,27 @@ def filesystem_of(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
 
 class Reserve:
-    """A file of fixed size with nothing in it: room for reading, and for the owner to make more, on a full disk.
+    """A file of fixed size without content: space to read, and for the owner to free more, on a full disk.
 
-    It is shortened when there is no other room, and made long again.
+    It is shortened when there is no other space, and extended again later.
     """
 
     def __init__(self, home: Path) -> None:
         self._path = home / "reserve"
 
     def make(self, *, leaving: int = 0) -> None:
-        """Make it as long as it should be, or as there is room for beside so many bytes. No room is no failure."""
+        """Extend it to its full size, or as far as `leaving` bytes stay free. A lack of space is not an error."""
         with suppress(OSError):
             descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 disk, size = os.fstatvfs(descriptor), os.fstat(descriptor).st_size
                 wanted = min(RESERVE_BYTES, size + max(0, disk.f_bavail * disk.f_frsize - leaving))
-                os.pwrite(descriptor, bytes(max(0, wanted - size)), size)  # written: a hole keeps no room
+                os.pwrite(descriptor, bytes(max(0, wanted - size)), size)  # written: a hole reserves no space
             finally:
                 os.close(descriptor)
 
     def give(self, amount: int = RESERVE_BYTES) -> bool:
-        """Give up some of the reserve, at most so many bytes; return whether any was there."""
+        """Give up at most `amount` bytes of the reserve; return whether there were any."""
         with suppress(OSError):
             descriptor = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:

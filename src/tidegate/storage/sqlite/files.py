@@ -1,4 +1,4 @@
-"""The files of a home: where each compartment lies, how it is made, and whether it is what it should be."""
+"""The files of a home: the path of each compartment, its creation, and the check of its identity."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ FILE_MODE = 0o600
 MAKING = ".making"
 
 CHECK_SECONDS = 0.5
-"""How long an open file may be read before its name is checked again. Writes always are checked."""
+"""How long an open file may be read before its name is checked again. Writes are always checked."""
 
 
 class HomeFiles:
-    """The paths of a home, and the one place that makes files there."""
+    """The paths of a home, and the only code that creates files there."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self.reserve = Reserve(home)
 
     def with_room(self, open_it: Callable[[], _T]) -> _T:
-        """Open something, if need be with some of the disk space kept in reserve: never by a way past the log."""
+        """Open something, if necessary with some of the reserved disk space; never bypass the log."""
         try:
             return open_it()
         except DiskFull:
@@ -57,7 +57,7 @@ class HomeFiles:
             try:
                 return open_it()
             finally:
-                self.reserve.make()  # the rest is taken back at once: no save may have it
+                self.reserve.make()  # reclaim the rest at once: no save may use it
 
     @property
     def control(self) -> Path:
@@ -67,16 +67,16 @@ class HomeFiles:
         return self._home / "agents" / agent / f"{level.name.lower()}.db"
 
     def owns_path(self, path: Path) -> bool:
-        """Return whether a path lies in the home, is one of its files under another name, or leads there."""
+        """Return whether a path is in the home, is one of its files under another name, or leads there."""
         real = Path(os.path.realpath(path))
-        named = Path(os.path.realpath(path.parent)) / path.name  # of a link: where the link itself lies
+        named = Path(os.path.realpath(path.parent)) / path.name  # for a link: the link itself
         if any(_is_same(self._home, each) for file in (real, named) for each in (file, *file.parents)):
             return True
         own = (each for each in self._home.rglob("*") if each.is_file())  # P17: by hard links, and links out of it
         return any(_is_same(each, real) for each in own)
 
     def agents(self) -> list[str]:
-        """Return the agents whose compartments exist, by name, with those whose folder cannot be looked up (P6)."""
+        """Return the agents whose compartments exist, by name, and those whose folder cannot be read (P6)."""
         folder = self._home / "agents"
         try:
             names = sorted(entry.name for entry in folder.iterdir())
@@ -95,32 +95,32 @@ class HomeFiles:
     def has_compartments(self, agent: str) -> bool:
         """Return whether the agent's files exist, or existed.
 
-        A kill while they were made leaves some of them, and the mark that they are being made: then the rest are made,
-        since nothing is used before all exist. Without the mark a missing file is a loss, never papered over, and met
-        by those whose view it is part of. No file is opened for this, since some lie above the caller (P5).
+        A kill during their creation leaves some of them, and a mark: then the rest are created, since nothing is used
+        before all exist. Without the mark a missing file is a loss: it is never replaced, and every view that includes
+        it fails. This opens no file, since some are above the caller (P5).
         """
         there = [exists(self.compartment(agent, level)) for level in Level]
         return all(there) or (any(there) and not exists(self._making(agent)))
 
     def settle_making(self, agent: str) -> None:
-        """Take the mark away that a kill left after the last file was made: what is lost later was used."""
+        """Remove a mark that a kill left after the last file was created: a file lost later was in use."""
         if exists(self._making(agent)) and all(exists(self.compartment(agent, level)) for level in Level):
             self.end_making(agent)
 
     def end_making(self, agent: str) -> None:
-        """Take the mark away that the agent's files are being made. Raises: StorageError."""
+        """Remove the mark that the agent's files are being created. Raises: StorageError."""
         try:
             self._making(agent).unlink(missing_ok=True)
         except OSError:
             raise StorageError("home: cannot be written; run it again") from None
 
     def make_compartments(self, agent: str, ids: Mapping[Level, str]) -> None:
-        """Make all four files, each whole from the moment it exists. Another process may do the same at the same time.
+        """Create all four files, each complete as soon as it exists. Another process may do so at the same time.
 
-        The mark that they are being made exists before the first of them, and until the last. Once all exist it means
+        The mark that they are being created exists from before the first until after the last. Once all exist it means
         nothing: a process that was overtaken may leave it.
 
-        The control store's file comes first, so that its absence beside compartments is a loss.
+        The control store's file comes first: if it is missing beside compartments, it was lost.
         """
         self.make_control()
         if not any(exists(self.compartment(agent, level)) for level in Level):
@@ -131,7 +131,7 @@ class HomeFiles:
         self.end_making(agent)
 
     def make_control(self) -> None:
-        """Make the control store's file. Raises: StorageError when it was lost, and the taints with it (P4, P17)."""
+        """Create the control store's file. Raises: StorageError when it was lost, and the taints with it (P4, P17)."""
         if not self.has_control():
             self._make(self.control, CONTROL, ())
             self.reserve.make()
@@ -141,7 +141,7 @@ class HomeFiles:
         if exists(self.control):
             return True
         if self.agents() and not exists(self.control):
-            raise StorageError("control.db is missing, and with it all sessions; run `tidegate doctor`")
+            raise StorageError("control.db is missing, with all sessions; run `tidegate doctor`")
         return False
 
     def _making(self, agent: str) -> Path:
@@ -162,7 +162,7 @@ class HomeFiles:
         new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
         try:
             _make_folder(path.parent)
-            # Made before SQLite opens it, so that nobody else can ever read it; -wal and -shm get the same mode.
+            # Created before SQLite opens it, so that no other user can ever read it; -wal and -shm get the same mode.
             os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
             with driver_errors():
                 create_file(new, script, bindings)
@@ -192,7 +192,7 @@ def exists(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """Which file has a name. An open file that has lost its name is lost: nobody reads what is written there."""
+    """Which file has a name. An open file without its name is lost: writes to it are never read."""
 
     path: Path
     device: int
@@ -200,20 +200,20 @@ class FileIdentity:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Return the identity of the file with this name. Raises: StorageError when none has it, or an empty one."""
+        """Return the identity of the file with this name. Raises: StorageError when it is missing or empty."""
         try:
             found = path.stat()
         except FileNotFoundError:
             raise StorageError("a file of the store is missing; run `tidegate doctor`") from None
         except OSError:
             raise StorageError("home: cannot be read") from None
-        if found.st_size == 0:  # SQLite would take it for new, and throw its log away
+        if found.st_size == 0:  # SQLite would treat it as new and discard its log
             raise StorageError("the store is damaged: a file is empty; run `tidegate doctor`")
         return cls(path, found.st_dev, found.st_ino)
 
     @classmethod
     def of_log(cls, path: Path) -> Self | None:
-        """Return that of the write-ahead log of an open database; None without a log, as in a read-only folder."""
+        """Return the identity of an open database's write-ahead log; None without a log, as in a read-only folder."""
         log = wal_of(path)
         try:
             found = log.stat()
@@ -231,9 +231,9 @@ class FileIdentity:
 
 
 def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, synchronous: str) -> SqliteConnection:
-    """Open a compartment's file, confined; it must be the agent's and level's that its name says (P17).
+    """Open a compartment's file, confined; its agent and level must match its name (P17).
 
-    Only the control store knows whether it is the one that belongs there.
+    Only the control store knows whether it is the file that belongs there.
     """
     with _opened(path, COMPARTMENT_VERSION, migrate, writable=writable, synchronous=synchronous) as connection:
         if connection.execute("SELECT agent, level FROM compartment").fetchall() != [(agent, level.name)]:
@@ -243,9 +243,9 @@ def open_compartment(path: Path, agent: str, level: Level, *, writable: bool, sy
 
 
 def open_audit(path: Path, agent: str, level: Level) -> SqliteConnection:
-    """Open a compartment's file to read the audit and nothing else. The last connection puts the log away.
+    """Open a compartment's file to read only the audit. The last connection to close removes the log.
 
-    So a look from below leaves no file behind, in a folder that the next process may not be able to write.
+    So a read from below leaves no file in a folder that the next process may be unable to write.
     """
     connection = open_compartment(path, agent, level, writable=True, synchronous="NORMAL")
     confine(connection, writable=False, table="audit")
@@ -259,7 +259,7 @@ def open_whole(path: Path) -> SqliteConnection:
 
 
 def open_control(path: Path, *, writable: bool) -> SqliteConnection:
-    """Open the control store's file, confined. If the last connection only reads, it puts the log away too."""
+    """Open the control store's file, confined. A reader that closes last removes the log too."""
     with _opened(path, CONTROL_VERSION, migrate_control, writable=True, synchronous="FULL") as connection:
         confine(connection, writable=writable)
         return connection
@@ -269,7 +269,7 @@ def open_control(path: Path, *, writable: bool) -> SqliteConnection:
 def _opened(
     path: Path, version: int, update: Callable[[Path], None], *, writable: bool, synchronous: str
 ) -> Iterator[SqliteConnection]:
-    """Open a file of our schema, migrated if need be; close it again when the next steps fail."""
+    """Open a file of our schema, migrated if necessary; close it if the next steps fail."""
     FileIdentity.of(path)
     with driver_errors():
         connection = open_file(path, writable=writable, synchronous=synchronous)
@@ -294,7 +294,7 @@ def _is_earlier(connection: SqliteConnection, version: int) -> bool:
 
 
 def _publish(new: Path, path: Path) -> None:
-    """Give a finished file its name, unless another process was first; the folder's entry survives power loss."""
+    """Give a finished file its name, unless another process was first; the folder entry survives power loss."""
     try:
         os.link(new, path)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Examining a home's files from outside: who may read them, which are there, and what they lie on."""
+"""The doctor on a home's files from outside: who may read them, which exist, and which disk they are on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FREE_BYTES_MIN = 100 * 1024 * 1024
 """Below this a disk counts as nearly full."""
 
 LEFT_SECONDS = 600
-"""A file that was being made and has not changed for so long was left by its maker."""
+"""A file under construction that has not changed for this long was left by its maker."""
 
 _DATABASE = re.compile(r"(control|public|internal|confidential|restricted)\.db(-wal|-shm)?")
 _COPY = re.compile(r"[a-z]+\.db\.schema-[0-9]+")
@@ -44,16 +44,16 @@ def examine_place(
     """Yield the faults of the home's location."""
     found = filesystem(home)
     if not is_coherent(found):
-        advice = "move the home to a local disk; copied while nothing runs, it stays whole"
-        yield error("home", f"it lies on {found}, whose locks cannot be trusted", advice)
+        advice = "Stop everything that uses the home, and move it to a local disk."
+        yield error("home", f"it is on {found}, whose locks cannot be trusted", advice)
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        yield error("home", "this user cannot read and write it", "give it to the user that runs Tidegate")
+        yield error("home", "this user cannot read and write it", "Make the user that runs Tidegate its owner.")
     if (free := free_bytes(home)) < FREE_BYTES_MIN:
-        yield warning("home", f"the disk is nearly full: {free // 1024 // 1024} MiB are free", "make room on it")
+        yield warning("home", f"the disk is nearly full: {free // 1024 // 1024} MiB are free", "Free some space.")
 
 
 def examine_modes(home: Path, *, repair: bool) -> Iterator[Finding]:
-    """Yield folders and databases that others than their owner may read or write."""
+    """Yield folders and databases that other users may read or write."""
     for path in (home, *sorted(home.glob("agents")), *sorted(home.glob("agents/*"))):
         if path.is_dir():
             yield from _mode(home, path, FOLDER_MODE, repair=repair)
@@ -61,7 +61,7 @@ def examine_modes(home: Path, *, repair: bool) -> Iterator[Finding]:
         if _DATABASE.fullmatch(path.name):
             yield from _database(home, path, repair=repair)
         elif path.name in (*_OWNERS_FILES, "config.toml") and _bits(path) & (stat.S_IWGRP | stat.S_IWOTH):
-            yield error(_below(home, path), "others can write it, and so tell the agent what to do", "chmod go-w")
+            yield error(_below(home, path), "other users can write it and so instruct the agent", "Run `chmod go-w`.")
 
 
 def examine_files(home: Path, *, repair: bool) -> Iterator[Finding]:
@@ -72,27 +72,27 @@ def examine_files(home: Path, *, repair: bool) -> Iterator[Finding]:
         try:
             check_agent(folder.name)
         except InvalidArgument:
-            yield warning(_below(home, folder), "it is not the folder of an agent", "look at it, and move it away")
+            yield warning(_below(home, folder), "it is not the folder of an agent", "Inspect it, then move it away.")
         else:
             yield from _agent(home, files, folder.name, repair=repair)
     for path in (*sorted(home.glob("*")), *sorted(home.glob("agents/*/*"))):
         yield from _stray(home, path, repair=repair)
     if not files.control.exists() and any(home.glob("agents/*/*.db")):
-        advice = "restore it from a copy; without one, restore the agents from backups into a new home"
-        yield error("control.db", "it is missing, and with it every session's taint", advice)
+        advice = "Restore it from a copy. Without one, restore the agents from backups into a new home."
+        yield error("control.db", "it is missing, and so is every session's taint", advice)
 
 
 def examine_key_file(path: Path) -> Iterator[Finding]:
     """Yield a finding if others can read the key of the audit chains."""
     if os.name == "posix" and path.exists() and _bits(path) & 0o077:
-        yield error("audit.key_file", f"others may use it: its mode is {_bits(path):o}", "chmod 600")
+        yield error("audit.key_file", f"other users may use it: its mode is {_bits(path):o}", "Run `chmod 600`.")
 
 
 def _agent(home: Path, files: HomeFiles, agent: str, *, repair: bool) -> Iterator[Finding]:
     try:
         there, used = databases(files, agent), files.has_compartments(agent)
     except StorageError:
-        yield error(f"agents/{agent}", "this user cannot read it", "give it to the user that runs Tidegate")
+        yield error(f"agents/{agent}", "this user cannot read it", "Make the user that runs Tidegate its owner.")
         return
     if len(there) in (0, len(Level)):
         return
@@ -100,12 +100,12 @@ def _agent(home: Path, files: HomeFiles, agent: str, *, repair: bool) -> Iterato
     if used:
         for level in Level:
             if level not in there:
-                advice = "export what else is there, erase the agent, and restore it from a backup"
+                advice = "Export the other levels, erase the agent, and restore it from a backup."
                 yield error(_below(home, files.compartment(agent, level)), "it is missing", advice)
         return
     repaired = repair and _finished(files, agent)
-    advice = "nothing: it is finished by itself at the next save"
-    yield warning(where, "not all of its files were made, and none was used", advice, repaired=repaired)
+    advice = "Do nothing: the next save creates the rest."
+    yield warning(where, "some of its files were not created, and none was used", advice, repaired=repaired)
 
 
 def _finished(files: HomeFiles, agent: str) -> bool:
@@ -122,24 +122,22 @@ def _stray(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
     if _HALF_MADE.fullmatch(name):
         if _is_old(path):
             repaired = repair and _done(path.unlink)
-            yield warning(where, "it was left when a file was being made", _REMOVE, repaired=repaired)
+            yield warning(where, "it was left over when a file was created", _REMOVE, repaired=repaired)
     elif _COPY.fullmatch(name):
-        problem = "it is a copy from before an upgrade, and holds what was saved until then"
-        yield warning(where, problem, "once all is well, `tidegate purge` removes it")
+        problem = "it is a copy from before an upgrade, with everything saved until then"
+        yield warning(where, problem, "When all is well, run `tidegate purge` to remove it.")
     elif path.parent != home and not (_DATABASE.fullmatch(name) or name in (*_OWNERS_FILES, MAKING)):
-        yield warning(
-            where, "it is not Tidegate's, and may hold what Tidegate was told", "look at it, and move it away"
-        )
+        yield warning(where, "it is not Tidegate's, and may hold saved content", "Inspect it, then move it away.")
     elif name.endswith("-wal") and _size(path) and not path.with_name(name.removesuffix("-wal")).exists():
-        yield warning(where, "it belongs to a database that is not there", "keep it with what else is left of that one")
+        yield warning(where, "it belongs to a missing database", "Keep it with the other remains of that database.")
 
 
 def _database(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
-    """Check who may use a database's file, or one beside it; of a link, those beside its target."""
+    """Check who may use a database's file; of a link, also the files beside its target."""
     yield from _mode(home, path, FILE_MODE, repair=repair)
     if path.is_symlink():
-        advice = "while nothing runs, move the file that it leads to here in its place, with its -wal if there is one"
-        yield warning(_below(home, path), "it is a link: a copy of the home may hold nothing of it", advice)
+        advice = "While nothing runs, move the file that it leads to here, with its -wal if there is one."
+        yield warning(_below(home, path), "it is a link: a copy of the home may lack its content", advice)
         for beside in beside_of(path):
             yield from _mode(home, beside, FILE_MODE, repair=repair, where=_below(home, path) + beside.name[-4:])
 
@@ -148,16 +146,16 @@ def _mode(home: Path, path: Path, mode: int, *, repair: bool, where: str = "") -
     bits = _bits(path)
     if os.name == "posix" and bits & ~mode:
         repaired = repair and _done(partial(path.chmod, bits & mode))
-        advice = f"chmod {mode:o}, or run `tidegate doctor --repair`"
+        advice = f"Run `chmod {mode:o}` or `tidegate doctor --repair`."
         # A folder that others can list shows names and sizes; the files guard their own content.
         finding = error if mode == FILE_MODE or bits & (stat.S_IWGRP | stat.S_IWOTH) else warning
         yield finding(
-            where or _below(home, path), f"others may use it: its mode is {bits:o}", advice, repaired=repaired
+            where or _below(home, path), f"other users may use it: its mode is {bits:o}", advice, repaired=repaired
         )
 
 
 def _done(act: Callable[[], object]) -> bool:
-    """Do a repair, and return whether that was possible: the file may be another user's."""
+    """Do a repair, and return whether it succeeded: the file may be another user's."""
     try:
         act()
     except OSError:
@@ -171,7 +169,7 @@ def databases(files: HomeFiles, agent: str) -> list[Level]:
 
 
 def _bits(path: Path) -> int:
-    """Return the mode of a path's target; 0 when it no longer exists, as logs come and go while servers run."""
+    """Return the mode of a path's target; 0 when it is gone, as logs come and go while servers run."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:
@@ -196,4 +194,4 @@ def _below(home: Path, path: Path) -> str:
     return "home" if path == home else path.relative_to(home).as_posix()
 
 
-_REMOVE = "remove it, or run `tidegate doctor --repair`"
+_REMOVE = "Remove it, or run `tidegate doctor --repair`."

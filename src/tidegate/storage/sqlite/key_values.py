@@ -1,4 +1,4 @@
-"""A table of keys and values in somebody else's SQLite file, read and never written."""
+"""A table of keys and values in another program's SQLite file, read and never written."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def read_pairs(path: Path, first: str, end: str) -> Iterator[tuple[str, object] 
         finally:
             connection.close()
     except DriverError:
-        raise _unreadable("cannot be read as a database; is it whole, and are the files beside it there?") from None
+        raise _unreadable("cannot be read as a database; check that it and the files beside it are complete") from None
 
 
 def _next(rows: Iterator[Row]) -> Row:
-    """Return the next row: without values if they are not text, and empty at the end."""
+    """Return the next row: without values if they are not text, empty at the end."""
     try:
         return next(rows, ())
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Files of an earlier schema: brought up to date when they are first opened, with a copy of the earlier file."""
+"""Migration: upgrade a file of an earlier schema when it is first opened, and keep a copy of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate.storage.sqlite.schema import (
 
 
 def migrate(path: Path) -> None:
-    """Bring a compartment's file to the present schema, in one transaction: after a kill it is as it was.
+    """Upgrade a compartment's file to the present schema in one transaction: after a kill it is unchanged.
 
     A copy of the file stays beside it, for the owner, until the next purge. Raises: StorageError.
     """
@@ -29,28 +29,28 @@ def migrate(path: Path) -> None:
 
 
 def migrate_control(path: Path) -> None:
-    """Bring the control store to the present schema, likewise. Raises: StorageError.
+    """Upgrade the control store to the present schema in the same way. Raises: StorageError.
 
-    No copy: an older control store that is put back lowers taints.
+    It keeps no copy: restoring an older control store would lower taints.
     """
     with driver_errors(), closing(open_file(path, writable=True, synchronous="FULL")) as connection:
         _advance(connection, CONTROL_VERSION, CONTROL_MIGRATIONS)
 
 
 def copies_of(path: Path) -> list[Path]:
-    """Return the copies that migrations left of a file. They have its level, and go when it is purged or erased."""
+    """Return the copies of a file that migrations left. They have its level; a purge or erasure removes them."""
     return sorted(path.parent.glob(f"{path.name}.schema-*"))
 
 
 def _advance(connection: SqliteConnection, version: int, migrations: Mapping[int, str]) -> None:
     with transaction(connection):
-        for each in range(_version(connection), version):  # none, if another process was first
+        for each in range(_version(connection), version):  # empty if another process was first
             connection.execute(migrations[each])
         connection.pragma("user_version", version)
 
 
 def _keep_copy(connection: SqliteConnection, path: Path) -> None:
-    """Keep a copy, which gets its name only once it is whole. `copies_of` finds what a kill leaves of one as well."""
+    """Keep a copy, which gets its name when it is complete. `copies_of` also finds what a kill leaves."""
     copy = path.with_name(f"{path.name}.schema-{_version(connection)}")
     new = copy.with_name(f"{copy.name}.{secrets.token_hex(8)}.new")
     try:
@@ -60,7 +60,7 @@ def _keep_copy(connection: SqliteConnection, path: Path) -> None:
         copy_file(connection, new)
         new.replace(copy)
     except OSError:
-        raise StorageError("home: cannot be written; the store of an earlier version was not touched") from None
+        raise StorageError("home: cannot be written; the store was not upgraded and is unchanged") from None
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)

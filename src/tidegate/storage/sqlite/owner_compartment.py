@@ -1,4 +1,4 @@
-"""A compartment's file for its owner's acts and for maintenance: every version, purging, a new index."""
+"""A compartment's file for owner commands and for maintenance: every version, purging, a new index."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EVERY_VERSION = f"""
 SELECT 1, kind, {VERSION} FROM records WHERE level = ?1 UNION ALL
 SELECT 0, kind, {VERSION} FROM versions WHERE level = ?1
 """
-# Times under one key never run backwards, so any later version that was saved by then will do.
+# Times under one key never run backwards, so any later version saved by then is enough.
 _DEAD = """
 SELECT kind, key, version FROM records WHERE level = ?1 AND deleted_at <= ?2 UNION ALL
 SELECT kind, key, version FROM versions AS old WHERE level = ?1 AND (
@@ -67,7 +67,7 @@ _SET_LENGTHS = "UPDATE records SET key_terms = ?, tags_terms = ?, content_terms 
 
 
 class SqliteOwnerCompartment(SqliteCompartment, OwnerCompartment):
-    """One file through a connection of its own, as confined as a session's."""
+    """One file through its own connection, as confined as a session's."""
 
     def versions(self, kind: RecordKind, key: str) -> list[Record]:
         return [self._record(kind, row) for row in self._db.execute(_VERSIONS, (kind, key, self.level.name))]
@@ -76,7 +76,7 @@ class SqliteOwnerCompartment(SqliteCompartment, OwnerCompartment):
         try:
             for newest, label, *row in self._db.execute(_EVERY_VERSION, (self.level.name,)):
                 yield self._record(RecordKind(label), tuple(row)), bool(newest)
-        except ValueError:  # an unknown kind, or no text
+        except ValueError:  # an unknown kind, or not text
             raise damaged() from None
 
     def purgeable(self, before: datetime) -> list[VersionId]:

@@ -1,7 +1,7 @@
 """Which compartment belongs where: each has an id, in its own file and in the control store (P9).
 
-So a file that is put in another's place, of another level, another agent, an earlier life or an earlier version of
-Tidegate, is refused when it is opened. The control store has an id first: a kill leaves one that the file is made with.
+So a file in another's place is refused when it is opened: one of another level, another agent, an earlier life or an
+earlier version of Tidegate. The control store gets the id first: after a kill, the file is created with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ID = "SELECT id FROM compartment"
 
 
 class Places:
-    """Gives compartments their ids, and knows each by its own."""
+    """Gives compartments their ids, and identifies them by id."""
 
     def __init__(self, files: HomeFiles, control: ControlStore, ids: Callable[[], str]) -> None:
         self._files = files
@@ -31,13 +31,13 @@ class Places:
         self._ids = ids
 
     def make(self, agent: str) -> None:
-        """Make an agent's compartments, those that are not there."""
+        """Create an agent's missing compartments."""
         with self._control.transaction():
             ids = {level: self._recorded(agent, level) for level in Level}
         self._files.make_compartments(agent, ids)
 
     def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
-        """Make them under given ids, as `StorageProvider.claim`."""
+        """Create them under given ids, as `StorageProvider.make_with_ids`."""
         with driver_errors(), ExitStack() as alone:
             others: list[Path] = []
             used, whole = False, True
@@ -46,17 +46,17 @@ class Places:
                 if not exists(path):
                     whole = False
                     continue
-                db = alone.enter_context(_alone(path))  # whoever writes there waits, and then has no file any more
+                db = alone.enter_context(_alone(path))  # other writers wait, and then find no file
                 has_entries = db.execute("SELECT 1 FROM audit LIMIT 1").fetchone() is not None
                 used = used or has_entries
                 if _id_of(db) != ids.get(level, _id_of(db)):
                     others.append(path)
                     if has_entries:
                         return False
-            if used and not whole:  # what is missing was lost, and is not made good by what looks as if never used (P9)
+            if used and not whole:  # the missing ones were lost; new, unused ones cannot replace them (P9)
                 raise lost()
             if others:
-                self._files.begin_making(agent)  # cut short from here on, none of them counts as having been
+                self._files.begin_making(agent)  # if cut short from here on, all count as never created
             with self._control.transaction():
                 for level, wanted in ids.items():
                     self._control.set_compartment(agent, level, wanted)
@@ -88,7 +88,7 @@ class Places:
     def _confirm(self, agent: str, level: Level) -> str:
         """Record the id that a migration gave a file, unless another is known: then an older file was put there.
 
-        The file says that it is unconfirmed until the control store has it, so that a kill in between is made good.
+        The file marks its id as unconfirmed until the control store has it, so the next open resumes after a kill.
         """
         path = self._files.compartment(agent, level)
         with driver_errors(), closing(open_whole(path)) as db:
@@ -103,7 +103,7 @@ class Places:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[SqliteConnection]:
-    """Open a file while nobody else can write it."""
+    """Open a file and keep all others from writing it."""
     with closing(open_whole(path)) as db, transaction(db):
         yield db
 

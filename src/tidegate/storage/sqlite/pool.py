@@ -1,4 +1,4 @@
-"""The pool of open views: each is lent for the length of one call, and kept open for later."""
+"""The pool of open views: each is lent for one call, then kept open for later."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tidegate.storage.sqlite.connection import DriverError, damaged, storage_err
 from tidegate.storage.sqlite.files import FileIdentity
 
 VIEWS_MAX = 32
-"""Views in use at once, and as many open for later calls: at most 4 files, 12 descriptors each. More calls wait."""
+"""Maximum number of views in use, and of idle ones: each has up to 4 files, 12 descriptors. More calls wait."""
 
-_LOOK_SECONDS = 1.0  # a call that waits for a view checks this often whether one was lost
+_LOOK_SECONDS = 1.0  # how often a waiting call checks for lost leases
 
 ViewKey = tuple[str, Level]
 """The agent and the taint of a view."""
@@ -40,7 +40,7 @@ class OpenView:
     checked_at: float
 
     def still_named(self) -> bool:
-        """Return whether each file had its name at the last check, which is not long ago."""
+        """Return whether each file had its name at the last, recent check."""
         now = time.monotonic()
         if now - self.checked_at < files.CHECK_SECONDS:
             return True
@@ -64,11 +64,11 @@ class OpenView:
 
 
 class ViewPool:
-    """Open views, the least recently used closed first. A call that finds all in use waits."""
+    """Open views; the least recently used is closed first. A call waits when all are in use."""
 
     def __init__(self, open_view: Callable[[ViewKey], OpenView]) -> None:
         self._open_view = open_view
-        self._lock = threading.RLock()  # not the Condition: entering that is two steps, and a signal may come between
+        self._lock = threading.RLock()  # not the Condition: it is entered in two steps, with room for a signal
         self._freed = threading.Condition(self._lock)
         self._leases: dict[int, weakref.ref[Lease]] = {}
         self._idle: OrderedDict[ViewKey, list[OpenView]] = OrderedDict()  # a list is empty only after a signal
@@ -76,16 +76,16 @@ class ViewPool:
         self._closed = False
 
     def require_own_process(self) -> None:
-        """Raise StorageError after a fork: nobody holds the locks it inherits, so going on would do damage, or hang."""
+        """Raise StorageError after a fork: no thread holds the inherited locks, so going on does damage, or hangs."""
         if not self.is_own_process():
             raise StorageError("the store was opened before this process was forked; open it again")
 
     def is_own_process(self) -> bool:
-        """Return whether this process opened it all, and is not a fork of one that did."""
+        """Return whether this process opened the pool, and is not a fork."""
         return os.getpid() == self._process
 
     def holds(self, key: ViewKey) -> bool:
-        """Return whether an open view with this key waits to be taken."""
+        """Return whether an open view with this key is idle."""
         return bool(self._idle.get(key))
 
     def take(self, key: ViewKey, lease: Lease) -> OpenView:
@@ -118,12 +118,12 @@ class ViewPool:
             self._free(lease)
 
     def _free(self, lease: Lease) -> None:
-        """Let one more be taken. Under the lock."""
+        """Let one more view be taken. The lock is held."""
         self._leases.pop(id(lease), None)
         self._freed.notify()
 
     def _forget_lost(self) -> bool:
-        """Forget leases that ended without being given back, as after a signal; return whether any did. Locked."""
+        """Forget leases that were never given back, as after a signal; return whether there were any. Locked."""
         lost = [number for number, lease in self._leases.items() if lease() is None]
         for number in lost:
             del self._leases[number]
@@ -156,7 +156,7 @@ class ViewPool:
             self._closed = True
             idle = [opened for each in self._idle.values() for opened in each]
             self._idle.clear()
-        # Whoever closes a file last, and may write, puts its log away: so those that may not go first.
+        # The last connection to close, if it may write, removes the log: so read-only ones close first.
         for opened in idle:
             opened.close_lower()
         for opened in idle:
@@ -164,9 +164,9 @@ class ViewPool:
 
 
 class Lease:
-    """A view for the length of one call. What the driver raises meanwhile leaves as a `StorageError`.
+    """A view for one call. The driver's errors leave it as a `StorageError`.
 
-    A signal can keep any step from being taken, `__exit__` too: then all goes with the lease.
+    A signal can prevent any step, even `__exit__`: then everything is freed with the lease.
     """
 
     __slots__ = ("__weakref__", "_key", "_opened", "_pool", "_writing")
@@ -184,11 +184,11 @@ class Lease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         lost = self._writing and error is None and not self._opened.own_file_named()
-        # After any other error, an interrupt above all, nobody knows what a connection is in the middle of.
+        # After any other error, above all an interrupt, the state of a connection is unknown.
         sound = error is None or (isinstance(error, TidegateError) and not isinstance(error, StorageError))
         self._pool.give_back(self._key, self, self._opened, keep=sound and not lost)
         if lost:
-            raise StorageError("a file of the store was removed while in use, and the last change with it")
+            raise StorageError("a file of the store was removed while in use; the last change is lost")
         if isinstance(error, DriverError):
             raise storage_error(error) from None
         if isinstance(error, UnicodeDecodeError):  # bytes in the file that are not text

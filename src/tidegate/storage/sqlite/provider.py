@@ -1,4 +1,4 @@
-"""The SQLite provider: one file per compartment, opened only as far as a view reaches."""
+"""The SQLite provider: one file per compartment; a view opens only the files within its reach."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SqliteProvider(StorageProvider):
         filesystem: Callable[[Path], str | None] = filesystem_of,
     ) -> None:
         if not is_coherent(found := filesystem(home)):
-            raise StorageError(f"home: lies on {found}, whose locks cannot be trusted; use a local disk")
+            raise StorageError(f"home: is on {found}, whose locks cannot be trusted; use a local disk")
         self._files = HomeFiles(home)
         self._synchronous = durability.upper()
         self.audit_secret = secret
@@ -68,7 +68,7 @@ class SqliteProvider(StorageProvider):
 
     def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
         self._pool.require_own_process()
-        self._has_compartments(agent)  # what was lost is not made good by a backup: the owner erases the agent first
+        self._has_compartments(agent)  # a backup does not replace lost files: the owner erases the agent first
         return self._places.make_with_ids(agent, ids)
 
     @contextmanager
@@ -100,7 +100,7 @@ class SqliteProvider(StorageProvider):
 
     def erase(self, agent: str, *, dry_run: bool) -> list[Level]:
         self._pool.require_own_process()
-        # The highest first: an erasure cut short leaves the least behind.
+        # The highest first: an interrupted erasure leaves the least behind.
         there = [level for level in reversed(Level) if exists(self._files.compartment(agent, level))]
         for level in () if dry_run else there:
             with self._locks[agent, level]:
@@ -113,7 +113,7 @@ class SqliteProvider(StorageProvider):
 
     def erase_unused(self, agent: str) -> None:
         self._pool.require_own_process()
-        self._files.begin_making(agent)  # cut short, the rest counts as never made
+        self._files.begin_making(agent)  # if cut short, the rest counts as never created
         try:
             for level in reversed(Level):
                 unlink(self._files.compartment(agent, level))
@@ -133,20 +133,20 @@ class SqliteProvider(StorageProvider):
         return self._files.agents()
 
     def close(self) -> None:
-        if self._pool.is_own_process():  # else all is the other's, and its locks may be held by nobody here
+        if self._pool.is_own_process():  # otherwise it is the parent's, and no thread here can release its locks
             self._pool.close()
             self.control.close()
 
     def _has_compartments(self, agent: str) -> bool:
-        """Return whether the agent has files. Raises: StorageError when they were lost: new ones are no substitute."""
+        """Return if the agent has files. Raises: StorageError when they were lost: new ones cannot replace them."""
         if self._files.has_compartments(agent):
             if agent not in self._known:
-                with suppress(StorageError):  # of a home that cannot be written, where none can be lost
+                with suppress(StorageError):  # a read-only home, where no file can be lost
                     self._files.settle_making(agent)
             self._known.add(agent)
             return True
         if agent in self._known or not all(row.ended for row in self.control.sessions(agent)):
-            if self._files.has_compartments(agent):  # made meanwhile, before its first session was
+            if self._files.has_compartments(agent):  # created in the meantime, before its first session
                 return True
             raise lost()
         return False
@@ -180,5 +180,5 @@ class SqliteProvider(StorageProvider):
 
 
 def _visible(taint: Level) -> tuple[Level, ...]:
-    """Return the levels of a view, its own first. Levels above are not opened, so nothing can read them (P5)."""
+    """Return the levels of a view, its own first. Levels above are not opened, so no code can read them (P5)."""
     return tuple(level for level in reversed(Level) if level.can_flow_to(taint))

@@ -1,4 +1,4 @@
-"""The schema of a compartment's file and of the control store's: what any SQLite can read.
+"""The schema of a compartment's file and of the control store's, which any SQLite tool can read.
 
 Times are whole microseconds since 1970 in UTC. Levels are written by name. `PRAGMA user_version` is the version.
 """
@@ -9,7 +9,7 @@ COMPARTMENT_VERSION = 3
 CONTROL_VERSION = 2
 
 UNCONFIRMED = "?"
-"""How the id of a compartment begins that a migration gave it, until the control store has it."""
+"""The prefix of an id that a migration gave a compartment, until the control store has it."""
 
 _VOCABULARY = """\
 CREATE TABLE vocabulary (            -- words of the index, for spelling
@@ -139,14 +139,14 @@ PRAGMA user_version = {CONTROL_VERSION};
 """
 
 MIGRATIONS = {
-    # How many memories hold a term was kept for each term; now it is counted, and the words are kept for spelling.
+    # Document frequencies were stored; now they are counted, and the words are kept for spelling.
     1: f"""
 DROP TABLE frequencies;
 {_VOCABULARY}
 UPDATE compartment SET analysis = 0;
 """,
-    # What the chain says of one session's standing is found without reading all of it.
-    # Nothing said which compartment a file was, so that one could be put in another's place.
+    # Two indexes find what the chain says of one session's levels without reading all of it.
+    # Compartments had no ids, so one file could be put in another's place.
     2: f"""
 CREATE TEMP TABLE before AS
 SELECT agent, level, '{UNCONFIRMED}' || lower(hex(randomblob(16))), analysis FROM compartment;
@@ -156,10 +156,10 @@ INSERT INTO compartment SELECT * FROM before;
 DROP TABLE before;
 {_STANDINGS}""",
 }
-"""For each earlier version of a compartment's schema, the way to the next. An index of analysis 0 is rebuilt."""
+"""For each earlier version of a compartment's schema, the upgrade to the next. An index of analysis 0 is rebuilt."""
 
 CONTROL_MIGRATIONS = {
-    # An agent had one life only, and no compartment had an id.
+    # An agent had only one life, and no compartment had an id.
     1: f"""
 CREATE TEMP TABLE before AS SELECT id, agent, name, taint, ceiling, parent, ended, 0 FROM sessions;
 DROP TABLE sessions;
@@ -169,4 +169,4 @@ DROP TABLE before;
 {_AGENTS}
 """,
 }
-"""The same for the control store's."""
+"""The same for the control store's schema."""

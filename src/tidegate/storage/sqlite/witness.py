@@ -1,4 +1,4 @@
-"""The chains of one agent, open for the reference monitor's look at where a session stood (P4)."""
+"""The chains of one agent, for the reference monitor to look up a session's past levels (P4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.storage.base import Witness
 from tidegate.storage.sqlite.connection import DriverError, SqliteConnection, close
 from tidegate.storage.sqlite.files import HomeFiles, open_audit
 
-# In the words of the two indexes, which are read instead of the chain.
+# In the exact terms of the two indexes, which are read instead of the chain.
 _STATE_ACTIONS = """
 SELECT DISTINCT action FROM audit WHERE session = ? AND action IN ('open', 'raise', 'call', 'reset')
 """
@@ -22,7 +22,7 @@ _HEARD = "SELECT 1 FROM audit WHERE sequence > ? AND session = ? LIMIT 1"
 
 
 class SqliteWitness(Witness):
-    """The chain in one file, through a connection that can read nothing else in it."""
+    """The chain in one file, through a connection that can read nothing else there."""
 
     def __init__(self, connection: SqliteConnection, level: Level) -> None:
         self.level = level
@@ -40,7 +40,7 @@ class SqliteWitness(Witness):
 
 @contextmanager
 def open_witnesses(files: HomeFiles, agent: str) -> Iterator[Sequence[Witness]]:
-    """Open the chains of an agent that has files. Raises: StorageError, which tells nothing about levels above (P5)."""
+    """Open the chains of an agent with files. Raises: StorageError, which reveals nothing about levels above (P5)."""
     opened: list[SqliteConnection] = []
     try:
         try:
@@ -58,4 +58,4 @@ def open_witnesses(files: HomeFiles, agent: str) -> Iterator[Sequence[Witness]]:
 
 
 def _unreadable() -> StorageError:
-    return StorageError("the audit cannot be read: damaged, missing, or of a newer version; run `tidegate doctor`")
+    return StorageError("the audit cannot be read: it is damaged, missing or of a newer version; run `tidegate doctor`")
