@@ -244,7 +244,7 @@ def test_a_restore_of_what_is_no_backup_says_so_before_it_asks(cli: Run, tmp_pat
     assert cli("restore-backup", str(tmp_path / "b"), *other).err == "tidegate: file: is not a backup, or is damaged\n"
     save(cli, "a", "x")
     cli("backup", str(tmp_path / "b"))
-    assert "a backup goes back by `tidegate restore-backup`" in cli("import", str(tmp_path / "b")).err
+    assert "restore a backup with `tidegate restore-backup`" in cli("import", str(tmp_path / "b")).err
 
 
 def test_a_restore_that_is_only_tried_changes_nothing_even_with_yes(cli: Run, tmp_path: Path, other: list[str]) -> None:

@@ -435,7 +435,7 @@ def test_no_new_files_for_an_agent_that_had_some(made: Path) -> None:
 )
 def test_d03_a_store_on_a_network_file_system_is_refused_with_advice(home: Path, name: str) -> None:
     assert not is_coherent(name)
-    with pytest.raises(StorageError, match=rf"home: lies on {name}.*local disk"):
+    with pytest.raises(StorageError, match=rf"home: is on {name}.*local disk"):
         SqliteProvider(home, filesystem=lambda _: name)
     assert not home.exists()
 

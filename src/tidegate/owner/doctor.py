@@ -50,7 +50,7 @@ class Doctor:
     anchors: Collection[Anchor] = ()
 
     def examine(self, agent: str | None = None) -> Iterator[Finding]:
-        """Yield every finding; with `agent`, those inside compartments for that agent alone."""
+        """Yield every finding. agent: examine the contents of this agent alone."""
         if not self.home.exists():
             return
         yield from examine_place(self.home)

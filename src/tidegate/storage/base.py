@@ -247,7 +247,7 @@ class WritableView(View):
 class Witness(ABC):
     """One audit chain, for the reference monitor to ask what a session's level was before it opens one (P4).
 
-    Never part of a view, and it reads nothing else in its file: no verb, and so no model, learns of it (P5).
+    Never part of a view, and it can read nothing else in its file: no verb, and so no model, learns of it (P5).
     """
 
     level: Level

@@ -70,7 +70,7 @@ _TOTALS = (
 def examine_compartment(
     path: Path, where: str, agent: str, level: Level, control: ControlStore | None
 ) -> list[Finding]:
-    """Return the reasons why a compartment's file cannot be used; only read it.
+    """Return the reasons why a compartment's file cannot be used, without changing it.
 
     where: its name in findings. control: to know which file belongs there; None if it is unsound.
     """
@@ -91,12 +91,12 @@ def examine_compartment(
 
 
 def examine_rows(path: Path, where: str) -> list[Finding]:
-    """Return the disagreements between the rows of a usable compartment's file; only read it."""
+    """Return the disagreements between the rows of a usable compartment's file, without changing it."""
     return _reading(path, where, _RESTORE, lambda db: [*_rows(db, where), *_index(db, where)])
 
 
 def examine_control(path: Path, where: str) -> list[Finding]:
-    """Return the faults of the control store's file; only read it."""
+    """Return the faults of the control store's file, without changing it."""
 
     def inside(db: SqliteConnection) -> Iterable[Finding]:
         return [*_soundness(db, where, CONTROL, _LOST_SESSIONS)] or _sessions(db, where)

@@ -32,7 +32,7 @@ _ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
     (apsw.BusyError, "the store is busy; try again"),
     (apsw.LockedError, "the store is busy; try again"),
     (apsw.ReadOnlyError, "the store is read-only; nothing was changed"),
-    (apsw.IOError, "the disk failed; nothing was changed"),
+    (apsw.IOError, "the disk failed; nothing was changed; run `tidegate doctor`"),
     (apsw.CorruptError, _DAMAGED),
     (apsw.NotADBError, _DAMAGED),
     (apsw.CantOpenError, "the store cannot be opened; run `tidegate doctor`"),
@@ -68,7 +68,7 @@ def storage_error(error: apsw.Error) -> StorageError:
     if is_full(error):
         return DiskFull("the disk is full; nothing was changed; free space, or purge")
     advice = (text for kind, text in _ADVICE if isinstance(error, kind))
-    return StorageError(next(advice, "the store failed; nothing was changed"))
+    return StorageError(next(advice, "the store failed; nothing was changed; run `tidegate doctor`"))
 
 
 def is_busy(error: apsw.Error) -> bool:

@@ -83,7 +83,7 @@ class HomeFiles:
         except FileNotFoundError:
             return []
         except OSError:
-            raise StorageError("home: cannot be read") from None
+            raise StorageError("home: cannot be read; check its permissions") from None
         return [name for name in names if self._may_have_compartments(name)]
 
     def _may_have_compartments(self, agent: str) -> bool:
@@ -187,7 +187,7 @@ def exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:
-        raise StorageError("home: cannot be read") from None
+        raise StorageError("home: cannot be read; check its permissions") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class FileIdentity:
         except FileNotFoundError:
             raise StorageError("a file of the store is missing; run `tidegate doctor`") from None
         except OSError:
-            raise StorageError("home: cannot be read") from None
+            raise StorageError("home: cannot be read; check its permissions") from None
         if found.st_size == 0:  # SQLite would treat it as new and discard its log
             raise StorageError("the store is damaged: a file is empty; run `tidegate doctor`")
         return cls(path, found.st_dev, found.st_ino)

@@ -138,7 +138,7 @@ class SqliteProvider(StorageProvider):
             self.control.close()
 
     def _has_compartments(self, agent: str) -> bool:
-        """Return if the agent has files. Raises: StorageError when they were lost: new ones cannot replace them."""
+        """Return whether the agent has files. Raises: StorageError when they are lost: new ones cannot replace them."""
         if self._files.has_compartments(agent):
             if agent not in self._known:
                 with suppress(StorageError):  # a read-only home, where no file can be lost
