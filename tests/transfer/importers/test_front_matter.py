@@ -172,7 +172,7 @@ def test_front_matter_in_toml_and_in_json_gives_tags_and_times() -> None:
 
 def test_a_note_that_is_refused_says_why_and_nothing_of_itself() -> None:
     found = note("---\ncanary: [\n---\nbody")
-    assert found == Rejected("n.md", "its front matter is no YAML that can be read")
+    assert found == Rejected("n.md", "its front matter is not readable YAML")
     with pytest.raises(UnreadableError, match="has no end"):
         split("---\nclassification: PUBLIC\n")
 

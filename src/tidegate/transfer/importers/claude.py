@@ -46,7 +46,7 @@ def read_claude(document: object) -> Memories:
     for number, account in enumerate(accounts, 1):
         place = f"account {number}" if len(accounts) > 1 else "memory"
         if isinstance(account, dict):
-            label = label_in(account)  # of the account as a whole: nothing says which of its texts is meant
+            label = label_in(account)  # of the complete account: it may concern any of its texts
             for found in _account(place, account):
                 yield replace(found, label=label) if isinstance(found, RawMemory) else found
         else:

@@ -1,7 +1,7 @@
 """Front matter: the fields at the head of a note, in YAML, TOML or JSON.
 
-A label in it must never be lost (P10). So YAML is read by a library that knows all of it, as nodes: scalars stay the
-text that they are. A note whose front matter cannot be read is refused, and so is one that may hide a label elsewhere.
+A label in it must never be lost (P10). So a complete YAML library reads it, as nodes: scalars stay the text that they
+are. A note whose front matter cannot be read is refused, and so is one that may hide a label elsewhere.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 from tidegate.transfer.importers.labels import label_in
 
 CHARS_MAX = 64 * 1024
-"""The longest front matter that is read."""
+"""The maximum length of front matter."""
 
 DEPTH_MAX = 8
-"""How deep lists and mappings in it may lie in one another."""
+"""How deep lists and mappings in it may be nested."""
 
 _YAML, _TOML = "---", "+++"
 _ENDS = {_YAML: (_YAML, "..."), _TOML: (_TOML,)}
@@ -32,14 +32,14 @@ _UNSEEN = "\ufeff\u200b\u2060"
 
 
 class UnreadableError(ValueError):
-    """Front matter that cannot be read, or that may hide a label. The text says why, and holds nothing of it."""
+    """Front matter that cannot be read, or that may hide a label. The text says why, without any content."""
 
 
 def split(text: str) -> tuple[dict[str, Any], str]:
-    """Return the fields of a note, by their names in small letters, and the text below its front matter.
+    """Return the fields of a note, by lower-case name, and the text below its front matter.
 
-    Values are texts, lists, mappings, or None where there is none, also where a template was to be filled in.
-    Without front matter: no fields, and all of the text. Raises: UnreadableError.
+    Values are texts, lists, mappings, or None for an empty value or an unfilled template.
+    Without front matter: no fields, and the complete text. Raises: UnreadableError.
     """
     lines = text.splitlines(keepends=True)
     start = next((place for place, line in enumerate(lines) if line.strip().strip(_UNSEEN)), len(lines))
@@ -66,14 +66,14 @@ def split(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _until_end(lines: list[str], ends: Iterable[str], *, indented: bool) -> tuple[list[str], list[str] | None]:
-    """Return the lines up to the one that ends the front matter, and those below it; None where nothing ends it."""
+    """Return the lines before the end of the front matter, and those below it; None if it has no end."""
     bare = str.strip if indented else str.rstrip
     place = next((place for place, line in enumerate(lines) if bare(line) in ends), None)
     return (lines, None) if place is None else (lines[:place], lines[place + 1 :])
 
 
 def _check_no_field(block: list[str]) -> None:
-    """Raise UnreadableError unless what follows an opening line without an end is plainly a text."""
+    """Raise UnreadableError unless the lines after an opening line without an end are plain text."""
     first = "".join(takewhile(str.strip, block))
     fields = _read_yaml(first[:CHARS_MAX])
     if _MENTION.search("".join(block)) or (fields and isinstance(fields, dict)):
@@ -81,7 +81,7 @@ def _check_no_field(block: list[str]) -> None:
 
 
 def _check_no_label(text: str) -> None:
-    """Raise UnreadableError where a text begins with a block that has a label: a second one, or one of another kind."""
+    """Raise UnreadableError if a text begins with a labelled block: a second one, or one of another kind."""
     lines = text.lstrip().splitlines(keepends=True)
     opened = bool(lines) and lines[0].startswith((_YAML, _TOML))
     block = list(takewhile(lambda line: not line.startswith((_YAML, _TOML)), lines[opened:]))
@@ -94,7 +94,7 @@ def _check_no_label(text: str) -> None:
     except UnreadableError:
         hidden = False
     if hidden or _MENTION.search(f"{lines[0]}{first}"):
-        raise UnreadableError("it has a label outside its front matter, or in one of a kind that is not known")
+        raise UnreadableError("it has a label outside its front matter, or in front matter of an unknown kind")
 
 
 def _by_small_name(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,23 +108,23 @@ def _by_small_name(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_yaml(text: str) -> Any:
-    import yaml  # when it is needed: a command that imports nothing does not wait for it
+    import yaml  # load it only when needed: other commands do not wait for it
 
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         return _plain_yaml(node, set(), 0) if node is not None else {}
     except (yaml.YAMLError, RecursionError):
-        raise UnreadableError("its front matter is no YAML that can be read") from None
+        raise UnreadableError("its front matter is not readable YAML") from None
 
 
 def _plain_yaml(node: Any, seen: set[int], depth: int) -> Any:
     """Return a node as texts, lists, mappings and None."""
     if node.tag not in _PLAIN_TAGS:
-        raise UnreadableError("its front matter has a value of a kind that is not known")
+        raise UnreadableError("its front matter has a value of an unknown kind")
     if id(node) in seen:
         raise UnreadableError("its front matter has an alias")
     if depth > DEPTH_MAX:
-        raise UnreadableError(f"its front matter is deeper than {DEPTH_MAX} levels")
+        raise UnreadableError(f"its front matter is nested deeper than {DEPTH_MAX}")
     seen.add(id(node))
     if isinstance(node.value, str):
         return None if node.style is None and node.value in _NULLS else node.value
@@ -137,7 +137,7 @@ def _plain_yaml(node: Any, seen: set[int], depth: int) -> Any:
     found: dict[str, Any] = {}
     for name, value in node.value:
         if not isinstance(name.value, str) or name.tag not in _PLAIN_TAGS:  # a merge key among them
-            raise UnreadableError("its front matter has a name that is no text")
+            raise UnreadableError("its front matter has a name that is not text")
         if name.value in found:
             raise UnreadableError("its front matter has a name twice")
         found[name.value] = _plain_yaml(value, seen, depth + 1)
@@ -145,7 +145,7 @@ def _plain_yaml(node: Any, seen: set[int], depth: int) -> Any:
 
 
 def _is_template(node: Any) -> bool:
-    """Return whether a mapping is `{{…}}`, which a template leaves where nobody filled it in."""
+    """Return whether a mapping is `{{…}}`, an unfilled place in a template."""
     pairs = node.value
     return bool(node.flow_style and len(pairs) == 1 and pairs[0][0].tag.endswith(":map") and pairs[0][1].value == "")
 
@@ -157,7 +157,7 @@ def _read_toml(text: str) -> Any:
     try:
         return _plain(tomllib.loads(text), 0)
     except (ValueError, RecursionError):
-        raise UnreadableError("its front matter is no TOML that can be read") from None
+        raise UnreadableError("its front matter is not readable TOML") from None
 
 
 def _json(text: str, whole: str) -> tuple[dict[str, Any], str]:
@@ -170,7 +170,7 @@ def _json(text: str, whole: str) -> tuple[dict[str, Any], str]:
         raise
     except (ValueError, RecursionError):
         if _MENTION.search(head[:CHARS_MAX]):
-            raise UnreadableError("its front matter is no JSON that can be read") from None
+            raise UnreadableError("its front matter is not readable JSON") from None
         _check_no_label(head)
         return {}, whole
     _check_no_label(head[end:])
@@ -186,7 +186,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _plain(value: Any, depth: int) -> Any:
     """Return a value of TOML or JSON as texts, lists, mappings and None."""
     if depth > DEPTH_MAX:
-        raise UnreadableError(f"its front matter is deeper than {DEPTH_MAX} levels")
+        raise UnreadableError(f"its front matter is nested deeper than {DEPTH_MAX}")
     if isinstance(value, dict):
         return {name: _plain(held, depth + 1) for name, held in value.items()}
     if isinstance(value, list):

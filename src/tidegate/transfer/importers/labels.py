@@ -1,4 +1,4 @@
-"""Labels in what other programs kept: the highest one counts, however its key is spelt and however deep it is (P10)."""
+"""Labels in other programs' data: the highest one counts, in any spelling of its key and at any depth (P10)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _OTHER_NAMES = ("level", "taint", "sensitivity", _NAME)
 def label_in(value: object) -> object:
     """Return the highest label anywhere in a JSON value; `UNREADABLE` if one names no level, None if there is none.
 
-    A label is the value of `classification`, whatever it is, and of `level`, `security_level`, `sensitivity` and the
-    like where it names a level. Capitals, accents and whatever else is no letter make no difference to a key.
+    A label is any value of `classification`, and a value of `level`, `security_level`, `sensitivity` and the like that
+    names a level. In a key, case, accents and all but letters and digits are ignored.
     """
     return highest(_labels(value))
 
 
 def label_beside(document: object, lists: Iterable[str]) -> object:
-    """Return the label of a document as a whole: of everything in it but its lists of memories."""
+    """Return the label of a complete document: of everything in it except its lists of memories."""
     if not isinstance(document, dict):
         return None
     return label_in({name: value for name, value in document.items() if name not in lists})
 
 
 def highest(labels: Iterable[object]) -> object:
-    """Return the highest of some labels, as `label_in` does. None among them is no label."""
+    """Return the highest of some labels, as `label_in` does. None among them means no label."""
     levels = [read_label(label) for label in labels if label is not None]
     if None in levels:
         return UNREADABLE
@@ -39,7 +39,7 @@ def highest(labels: Iterable[object]) -> object:
 
 
 def _labels(value: object) -> Iterable[object]:
-    # Without recursion: nothing says how deep a value is.
+    # Without recursion: a value may be of any depth.
     unread = [value]
     while unread:
         each = unread.pop()
