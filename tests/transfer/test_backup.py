@@ -359,7 +359,7 @@ def test_a_backup_that_does_not_read_back_is_not_made(
             back_up(full)
     with monkeypatch.context() as patch:
         patch.setattr("tidegate.transfer.backup.Backup._inspect", lambda *_: type(_summary())())
-        with pytest.raises(StorageError, match="differs from the memory; no backup was made"):
+        with pytest.raises(StorageError, match="differs from what was written; no backup was made"):
             back_up(full)
     assert [entry.name for entry in full.folder.iterdir()] == []
 

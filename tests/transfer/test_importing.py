@@ -98,7 +98,7 @@ def test_d17_exports_appended_or_put_together_import_as_one(opening: Open) -> No
     assert [json.loads(text) for text in both.read_text().splitlines()] == one.export() * 2 + two.export()
     taken = target.take(both)
     assert taken.counts == (2, 0, 0, 1, 0)
-    assert taken.said == ["note: line 2: another line for the same key is imported instead"]
+    assert taken.said == ["note: line 2: another line for the same key takes precedence"]
 
 
 def test_i03_an_edited_export_never_lands_below_the_importing_session(scene: Scene) -> None:
@@ -112,7 +112,7 @@ def test_i03_an_edited_export_never_lands_below_the_importing_session(scene: Sce
     taken = scene.take(path, Level.RESTRICTED)
     assert taken.said == [
         "refused: line 3: 'created_by' is not a field of an export",
-        "note: line 4: another line for the same key is imported instead",
+        "note: line 4: another line for the same key takes precedence",
     ]
     for key, content in (("lowered", "was restricted"), ("twice", "second")):
         found = memory(scene, key, Level.RESTRICTED)

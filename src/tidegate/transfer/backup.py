@@ -136,7 +136,7 @@ class Backup:
         except InvalidArgument as damage:
             raise StorageError(f"{damage.message}; no backup was made; run `tidegate doctor`") from None
         if read != counts:
-            raise StorageError("the backup differs from the memory; no backup was made; try again")
+            raise StorageError("the backup differs from what was written; no backup was made; try again")
 
     def _inspect(
         self, path: Path, bounds: RestoreBounds, on_session: Callable[[BackedUpSession], object]

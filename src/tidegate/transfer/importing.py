@@ -81,7 +81,7 @@ class ImportOutcome(StrEnum):
     CREATE = "created"
     UPDATE = "updated"
     UNCHANGED = "unchanged"
-    OUTRANKED = "another line for the same key is imported instead"
+    OUTRANKED = "another line for the same key takes precedence"
     NEWER_HERE = "the memory here was saved later; it is kept"
     DELETED_HERE = "it was deleted here; it stays deleted"
 
