@@ -43,8 +43,10 @@ class MaintainedViews(Views):
         self._swept: dict[tuple[str, Level], datetime] = {}
 
     def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
-        with suppress(StorageError):  # a home that cannot be written is read all the same; searches say what is lacking
-            self._tend_index(agent, taint)
+        after = self._indexed.get((agent, taint), "")
+        if after is not None:
+            with suppress(StorageError):  # what cannot be written is read all the same; searches say what is lacking
+                self._tend_index(agent, taint, after)
         return self._expiring_view(agent, taint) if self._expiry else self._provider.view(agent, taint)
 
     @contextmanager
@@ -54,7 +56,9 @@ class MaintainedViews(Views):
 
     @contextmanager
     def writable_view(self, agent: str, taint: Level) -> Iterator[WritableView]:
-        self._tend_index(agent, taint)
+        after = self._indexed.get((agent, taint), "")
+        if after is not None:
+            self._tend_index(agent, taint, after)
         if self._expiry:
             self._sweep(agent, taint)
         with self._provider.writable_view(agent, taint) as view:
@@ -68,11 +72,8 @@ class MaintainedViews(Views):
         now = self._clock()
         return tuple(ExpiringReader(each, self._expiry, now) for each in visible)
 
-    def _tend_index(self, agent: str, taint: Level) -> None:
+    def _tend_index(self, agent: str, taint: Level, after: str) -> None:
         """Take one step towards a whole index, if it is not; looked at once, and then until it is whole."""
-        after = self._indexed.get((agent, taint), "")
-        if after is None:
-            return
         with self._provider.view(agent, taint) as view:
             whole = view.visible[0].index_whole()
         following = None

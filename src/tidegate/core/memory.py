@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from tidegate.core import variants as records
 from tidegate.core.gate import Act, Answer
@@ -26,7 +27,7 @@ def get(view: View, key: str) -> Answer[Memory | None]:
     variants = records.variants(view.visible, RecordKind.MEMORY, key)
     if not variants:
         return Answer(None, ())
-    shown, newest = variants[0], max(variants, key=lambda record: record.updated_at)
+    shown, newest = variants[0], max(variants, key=attrgetter("updated_at"))
     newer = newest.level if newest.updated_at > shown.updated_at else None
     return Answer(_memory(shown, newer_below=newer), variants)
 

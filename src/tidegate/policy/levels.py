@@ -18,7 +18,7 @@ class Level(IntEnum):
         return self <= target
 
     def __str__(self) -> str:
-        return self.name
+        return self._name_  # `name` is looked up in Python
 
 
 _BY_NAME = {level.name: level for level in Level}

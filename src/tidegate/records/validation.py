@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
 from tidegate.errors import InvalidArgument, LimitExceeded
@@ -111,7 +111,7 @@ def check_number(argument: str, value: object, *, default: int, most: int) -> in
     raise InvalidArgument(f"{argument}: must be a whole number from 1 to {most}", argument=argument)
 
 
-def check_names(names: Iterable[object], known: Sequence[str], argument: str = "arguments") -> None:
+def check_names(names: Iterable[object], known: Collection[str], argument: str = "arguments") -> None:
     """Check that every name is known; refuse the first that is not, by its place.
 
     P12: not by its name, which is the caller's own text. An error travels further than the caller.
@@ -141,6 +141,8 @@ def _text(argument: str, value: object) -> str:
 
 def _label(argument: str, value: object, chars_max: int) -> str:
     """Check a key or tag, and return it in NFC: one visible line that cannot deceive the eye about its order."""
+    if isinstance(value, str) and value.isascii() and value.isprintable() and len(value) <= chars_max and value.strip():
+        return value  # as most are: nothing below would refuse or change it
     text = _text(argument, value)
     # Normalising is quadratic in runs of combining marks, so the length comes first; NFC shortens by less than 4.
     if len(text) > 4 * chars_max:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tidegate.policy.levels import Level
 from tidegate.policy.session_state import SessionState
@@ -28,7 +29,10 @@ class SessionRow(JsonObject):
     @property
     def state(self) -> SessionState:
         """Return the part that the policy decides by."""
-        return SessionState(self.taint, self.ceiling, self.ended)
+        return _state(self.taint, self.ceiling, self.ended)
+
+
+_state = lru_cache(SessionState)  # there are few, and each call needs two
 
 
 def state_of(row: SessionRow | None) -> SessionState | None:

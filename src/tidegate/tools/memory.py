@@ -31,8 +31,9 @@ def _save(session: Session, arguments: Arguments) -> dict[str, Any]:
 
 
 def _get(session: Session, arguments: Arguments) -> dict[str, Any]:
-    key = check_key(arguments["key"], session.limits)  # a key that is not there is answered in the form it would have
-    return results.found(key, session.memory.get(key))
+    memory = session.memory.get(arguments["key"])
+    # A key that is not there is answered in the form it would have.
+    return results.found(memory.key if memory else check_key(arguments["key"], session.limits), memory)
 
 
 def _search(session: Session, arguments: Arguments) -> dict[str, Any]:

@@ -59,6 +59,6 @@ class Tool:
 
     def run(self, session: Session, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result as one JSON object. Raises: InvalidArgument, and what the verb raises."""
-        check_names(arguments, tuple(self.input_schema["properties"]))
+        check_names(arguments, self.input_schema["properties"])
         require(arguments, *self.input_schema["required"])
         return self.work(session, {name: value for name, value in arguments.items() if value is not None})

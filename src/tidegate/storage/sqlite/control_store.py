@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from tidegate.errors import StorageError
@@ -69,9 +70,8 @@ class SqliteControlStore(ControlStore):
                 raise StorageError("control.db was removed while in use; the last change is lost")
 
     def read(self, session: str) -> SessionRow | None:
-        for row in self._rows(_BY_ID, (session,)):
-            return _row(row)
-        return None
+        rows = self._rows(_BY_ID, (session,))
+        return _row(rows[0]) if rows else None
 
     def find(self, agent: str, name: str) -> SessionRow | None:
         return next(map(_row, self._rows(f"{_SELECT} WHERE agent = ? AND name = ?", (agent, name))), None)
@@ -120,7 +120,7 @@ class SqliteControlStore(ControlStore):
 
     def _rows(self, statement: str, bindings: tuple[Value, ...]) -> list[Row]:
         self._require_own_process()
-        if self._owner == threading.get_ident() and self._writer is not None:
+        if self._owner is not None and self._owner == threading.get_ident() and self._writer is not None:
             return self._writer.db.execute(statement, bindings).fetchall()
         with self._reading:
             if self._reader is None and not self._exists():
@@ -205,6 +205,7 @@ def _close(held: _Held | None) -> None:
         held.close()
 
 
+@lru_cache
 def _row(values: Row) -> SessionRow:
     session, agent, name, taint_label, ceiling_label, parent, ended, life = values
     taint, ceiling = read_label(taint_label), read_label(ceiling_label)
