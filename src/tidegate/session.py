@@ -233,7 +233,7 @@ class Session:
         Raises: InvalidArgument, LimitExceeded, NotFound, Refused, StorageError.
         """
         if name in self._toolset and self._toolset[name].read_only:
-            return self._gate.run_reading(self._handle, name, lambda: self._run_tool(name, arguments))
+            return self._gate.run_reading(self._handle, name, partial(self._run_tool, name, arguments))
         self._gate.admit(self._handle, name, self._toolset)
         return self._run_tool(name, arguments)
 

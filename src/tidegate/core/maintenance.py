@@ -38,6 +38,7 @@ class MaintainedViews(Views):
     def __init__(self, provider: StorageProvider, expiry: Expiry, clock: Callable[[], datetime]) -> None:
         self._provider = provider
         self._expiry = expiry
+        self._expires = bool(expiry)
         self._clock = clock
         self._indexed: dict[tuple[str, Level], str | None] = {}
         self._swept: dict[tuple[str, Level], datetime] = {}
@@ -47,7 +48,7 @@ class MaintainedViews(Views):
         if after is not None:
             with suppress(StorageError):  # what cannot be written is read all the same; searches say what is lacking
                 self._tend_index(agent, taint, after)
-        return self._expiring_view(agent, taint) if self._expiry else self._provider.view(agent, taint)
+        return self._expiring_view(agent, taint) if self._expires else self._provider.view(agent, taint)
 
     @contextmanager
     def _expiring_view(self, agent: str, taint: Level) -> Iterator[View]:
@@ -59,10 +60,10 @@ class MaintainedViews(Views):
         after = self._indexed.get((agent, taint), "")
         if after is not None:
             self._tend_index(agent, taint, after)
-        if self._expiry:
+        if self._expires:
             self._sweep(agent, taint)
         with self._provider.writable_view(agent, taint) as view:
-            if not self._expiry:
+            if not self._expires:
                 yield view
             else:
                 own = ExpiringCompartment(view.own, self._expiry, self._clock())

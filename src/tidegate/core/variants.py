@@ -51,8 +51,11 @@ def hide(view: WritableView, act: Act, record: Record) -> None:
 
 def variants(visible: Sequence[CompartmentReader], kind: RecordKind, key: str) -> list[Record]:
     """Return the live variants of a key, highest first: the first shadows the others."""
-    found = [compartment.read(kind, key) for compartment in visible]
-    return [record for record in found if record is not None and record.deleted_at is None]
+    return [
+        record
+        for compartment in visible
+        if (record := compartment.read(kind, key)) is not None and record.deleted_at is None
+    ]
 
 
 def every(

@@ -69,7 +69,7 @@ def check_arguments(arguments: object) -> Mapping[str, object]:
     """Check the arguments of a tool, and return them by name. A model may send anything."""
     if not arguments:
         return {}
-    if not isinstance(arguments, Mapping):
+    if not isinstance(arguments, (dict, Mapping)):  # most are: to ask the abstract class takes longer
         raise InvalidArgument("arguments: must be an object, with a value for each name", argument="arguments")
     return arguments
 

@@ -37,7 +37,7 @@ _state = lru_cache(SessionState)  # there are few, and each call needs two
 
 def state_of(row: SessionRow | None) -> SessionState | None:
     """Return the part of a row that the policy decides by; None when there is no such session."""
-    return None if row is None else row.state
+    return None if row is None else _state(row.taint, row.ceiling, row.ended)
 
 
 class ControlStore(ABC):

@@ -77,7 +77,7 @@ class ViewPool:
 
     def require_own_process(self) -> None:
         """Raise StorageError after a fork: no thread holds the inherited locks, so going on does damage, or hangs."""
-        if not self.is_own_process():
+        if os.getpid() != self._process:
             raise StorageError("the store was opened before this process was forked; open it again")
 
     def is_own_process(self) -> bool:
@@ -97,7 +97,10 @@ class ViewPool:
                 if self._closed:
                     raise StorageError("the store is closed")
                 self._leases[id(lease)] = weakref.ref(lease)
-                opened = self._take_out(key, -1) if self.holds(key) else None
+                idle = self._idle.get(key)
+                opened = idle.pop() if idle else None
+                if not idle:
+                    self._idle.pop(key, None)
             if opened is not None and not opened.still_named():
                 opened.close()
                 opened = None
@@ -119,8 +122,9 @@ class ViewPool:
 
     def _free(self, lease: Lease) -> None:
         """Let one more view be taken. The lock is held."""
+        if len(self._leases) >= VIEWS_MAX:  # else nobody waits
+            self._freed.notify_all()
         self._leases.pop(id(lease), None)
-        self._freed.notify()
 
     def _forget_lost(self) -> bool:
         """Forget leases that were never given back, as after a signal; return whether there were any. Locked."""
@@ -140,16 +144,13 @@ class ViewPool:
     def _put_away(self, key: ViewKey, opened: OpenView) -> OpenView | None:
         surplus = None
         if sum(map(len, self._idle.values())) >= VIEWS_MAX:
-            surplus = self._take_out(next(filter(self.holds, self._idle)), 0)
+            eldest = next(filter(self.holds, self._idle))
+            surplus = self._idle[eldest].pop(0)
+            if not self._idle[eldest]:
+                del self._idle[eldest]
         self._idle.setdefault(key, []).append(opened)
         self._idle.move_to_end(key)
         return surplus
-
-    def _take_out(self, key: ViewKey, which: int) -> OpenView:
-        opened = self._idle[key].pop(which)
-        if not self._idle[key]:
-            del self._idle[key]
-        return opened
 
     def close(self) -> None:
         with self._lock:
