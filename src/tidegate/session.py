@@ -14,7 +14,7 @@ from tidegate.core.sessions import Sessions
 from tidegate.core.todos import SessionTodos
 from tidegate.core.variants import NewRecord
 from tidegate.errors import TidegateError
-from tidegate.policy.events import split_level_arguments
+from tidegate.policy.events import LEVEL_ARGUMENTS, split_level_arguments
 from tidegate.policy.levels import Level
 from tidegate.records.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
 from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved
@@ -142,7 +142,7 @@ class CallableTool(Protocol):
     def read_only(self) -> bool:
         """Return whether it changes nothing: then it may run before its session is looked up."""
 
-    def run(self, session: Session, arguments: dict[str, object]) -> dict[str, object]:
+    def run(self, session: Session, arguments: Mapping[str, object]) -> dict[str, object]:
         """Return the result, as the tool's output schema says. Raises: the errors of `tidegate.errors`."""
 
 
@@ -238,8 +238,9 @@ class Session:
         return self._run_tool(name, arguments)
 
     def _run_tool(self, name: str, arguments: Mapping[str, object] | None) -> dict[str, object]:
-        kept, attempted = split_level_arguments(check_arguments(arguments))
-        if attempted:
+        kept = check_arguments(arguments)
+        if not LEVEL_ARGUMENTS.isdisjoint(kept):
+            kept, attempted = split_level_arguments(kept)
             self._gate.note_attempt(self._handle, name, attempted)
         return self._toolset[name].run(self, kept)
 

@@ -16,6 +16,8 @@ from tidegate.records.memory import Deleted, Memory, Page, Saved
 from tidegate.records.record import Record, RecordKind
 from tidegate.storage.base import View, WritableView
 
+_UPDATED_AT = attrgetter("updated_at")
+
 
 def save(view: WritableView, act: Act, items: Sequence[NewRecord]) -> Answer[list[Saved]]:
     """Save each item at the view's own level: created, updated, or unchanged when content and tags are the same."""
@@ -27,7 +29,7 @@ def get(view: View, key: str) -> Answer[Memory | None]:
     variants = records.variants(view.visible, RecordKind.MEMORY, key)
     if not variants:
         return Answer(None, ())
-    shown, newest = variants[0], max(variants, key=attrgetter("updated_at"))
+    shown, newest = variants[0], max(variants, key=_UPDATED_AT)
     newer = newest.level if newest.updated_at > shown.updated_at else None
     return Answer(_memory(shown, newer_below=newer), variants)
 

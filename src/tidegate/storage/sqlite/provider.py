@@ -53,9 +53,10 @@ class SqliteProvider(StorageProvider):
         self._places = Places(self._files, self.control, ids)
 
     def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
-        if not self._pool.holds((agent, taint)) and not self._has_compartments(agent):
+        key = (agent, taint)
+        if not self._pool.holds(key) and not self._has_compartments(agent):
             return nullcontext(View(tuple(InMemoryCompartment(agent, level) for level in _visible(taint))))
-        return Lease(self._pool, (agent, taint))
+        return Lease(self._pool, key)
 
     def writable_view(self, agent: str, taint: Level) -> AbstractContextManager[WritableView]:
         if not self._pool.holds((agent, taint)) and not self._has_compartments(agent):
