@@ -30,6 +30,7 @@ def at_size(home: Path, size: int) -> dict[str, Any]:
         return {
             "save_many": {"us a memory": filled, "bytes a memory": round(bytes_used / size)},
             "get": verbs.get(store, home),
+            "call_tool": verbs.call(store),
             "save": verbs.save(store, home),
             "list": verbs.listing(store),
             "delete": verbs.delete(store),

@@ -49,7 +49,25 @@ def get(store: Store, home: Path) -> dict[str, Any]:
         },
         calls=300,
     )
-    return {"us": figures, "ratio": ratios(figures, "point read"), "goal": {"PUBLIC": 4, "RESTRICTED": 8}}
+    return {"us": figures, "ratio": ratios(figures, "point read"), "goal": {"PUBLIC": 5, "RESTRICTED": 8}}
+
+
+def call(store: Store) -> dict[str, Any]:
+    """Measure a get as a surface makes it, through `call_tool`, against `memory.get` of the same session."""
+    key = "note-0000007"
+    report: dict[str, Any] = {}
+    for level in (Level.PUBLIC, Level.RESTRICTED):
+        session = _named(store, level)
+        figures = compare(
+            {
+                "get": lambda session=session: session.memory.get(key),
+                "call_tool": lambda session=session: session.call_tool("memory_get", {"key": key}),
+            },
+            calls=300,
+        )
+        over = round(figures["call_tool"] - figures["get"], 1)
+        report[level.name] = {"us": figures, "ratio": ratios(figures, "get"), "us over get": over}
+    return {**report, "goal": {"ratio": 1.2, "us over get": 6}}
 
 
 def save(store: Store, home: Path) -> dict[str, Any]:
