@@ -48,6 +48,7 @@ def main() -> None:
     report: dict[str, Any] = {"machine": machine, "sizes": {}}
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         report["startup"] = processes.startup(Path(folder) / "startup")
+        report["opening"] = processes.opening(Path(folder) / "opening")
         report["four writers"] = processes.writers(Path(folder) / "writers")
         report["hidden matches"] = verbs.hidden(Path(folder) / "hidden")
         for size in map(int, options.sizes.split(",")):

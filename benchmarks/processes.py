@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -20,6 +21,7 @@ _INITIALIZE = (
     '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
     '"clientInfo":{"name":"bench","version":"0"}}}\n'
 )
+_OPEN = "import sys, tidegate; tidegate.open(sys.argv[1]).session('bench')"
 _BARE_SERVER = "from fastmcp import FastMCP; FastMCP('bare').run(show_banner=False)"
 
 
@@ -40,6 +42,28 @@ def startup(home: Path, *, rounds: int = 5) -> dict[str, Any]:
     figures = {name: round(statistics.median(values), 3) for name, values in taken.items()}
     ratio = round(figures["tidegate mcp"] / figures["bare fastmcp server"], 2)
     return {"s": figures, "ratio": {"tidegate mcp": ratio}, "goal": {"tidegate --help": 0.15, "ratio": 1.3}}
+
+
+def opening(home: Path, *, rounds: int = 20) -> dict[str, Any]:
+    """Measure milliseconds of a fresh process that opens a home with one agent, beside one that does nothing, in turn.
+
+    Byte code is written, as it is for an installed package; the first process of each kind makes it and is not counted.
+    """
+    with tidegate.open(home) as store:
+        store.session("bench").memory.save("note", "The launch is on Monday.")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    programs = {"python -c pass": "pass", "import and open": _OPEN}
+    taken: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(rounds + 1):
+        for name, program in programs.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", program, str(home)], check=True, env=environment)
+            taken[name].append((time.perf_counter() - start) * 1e3)
+    figures = {
+        name: {"min": round(min(values[1:]), 1), "median": round(statistics.median(values[1:]), 1)}
+        for name, values in taken.items()
+    }
+    return {"ms": figures, "goal": {"import and open": 60}}
 
 
 def writers(home: Path) -> dict[str, Any]:

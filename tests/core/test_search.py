@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -93,6 +93,41 @@ def test_each_text_is_read_once_and_those_not_reranked_when_they_are_hits(
     hits = scene.store.session(AGENT).memory.search("launch", max_results=3)
     assert [hit.key for hit in hits] == ["k0", "k1", "k2"] == read
     assert all(hit.truncated and len(hit.content) <= 500 and hit.content[-1] == "\u0301" for hit in hits)
+
+
+def test_texts_are_read_at_once_from_each_level_that_has_candidates(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[tuple[Level, set[str]]] = []
+    real = InMemoryCompartment.read_several
+
+    def counted(self: InMemoryCompartment, kind: RecordKind, keys: Collection[str], **rest: int) -> dict[str, Record]:
+        read.append((self.level, set(keys)))
+        return real(self, kind, keys, **rest)
+
+    for level in (Level.PUBLIC, Level.CONFIDENTIAL, Level.RESTRICTED):
+        scene.save(f"one-{level}", "launch", level)
+        scene.save(f"two-{level}", "launch" if level is not Level.RESTRICTED else "other", level)
+    monkeypatch.setattr(InMemoryCompartment, "read_several", counted)
+    session = scene.store.session(AGENT, level=Level.CONFIDENTIAL)
+    assert len(session.memory.search("launch")) == 4
+    assert read == [(level, {f"one-{level}", f"two-{level}"}) for level in (Level.CONFIDENTIAL, Level.PUBLIC)]
+
+
+def test_a_level_is_asked_only_for_words_that_it_holds(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Level, list[str]]] = []
+    real = InMemoryCompartment.candidates
+
+    def candidates(self: InMemoryCompartment, terms: Sequence[str]) -> Iterator[Candidate]:
+        asked.append((self.level, sorted(terms)))
+        return real(self, terms)
+
+    monkeypatch.setattr(InMemoryCompartment, "candidates", candidates)
+    scene.save("here", "harbour", Level.PUBLIC)
+    scene.save("there", "lighthouse and harbour", Level.INTERNAL)
+    assert len(everyone(scene).memory.search("harbour lighthouse").hits) == 2
+    words = {level: [term for term in terms if len(term) > 6] for level, terms in asked}
+    assert words == {Level.PUBLIC: ["harbour"], Level.INTERNAL: ["harbour", "lighthous", "lighthouse"]}
 
 
 def test_an_answer_that_is_full_says_that_it_is_not_complete(scene: Scene) -> None:

@@ -1,18 +1,19 @@
 """Ranking: bounded lookups, BM25 over what is visible, one order."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tidegate.search.analysis import analyse_query
+from tidegate.search.analysis import Query, analyse_query
 from tidegate.search.ranking import (
     FREQUENCY_MAX,
     PROBE_POSTINGS_MAX,
     PROBE_TERMS_MAX,
     Match,
+    Scorer,
     Statistics,
     best_first,
     idf,
-    score,
     select_common,
     select_terms,
 )
@@ -21,8 +22,22 @@ STATISTICS = Statistics(1_000, (2_000, 1_000, 50_000))
 NOON = datetime(2031, 4, 9, 12, tzinfo=UTC)
 
 
-def in_content(*terms: str, length: int = 50) -> Match:
-    return Match(dict.fromkeys(terms, (0, 0, 1)), (2, 1, length))
+@dataclass(frozen=True)
+class Counted:
+    """How often terms occur in key, tags and content of a memory, and how long these are."""
+
+    counts: Mapping[str, tuple[int, int, int]]
+    lengths: tuple[int, int, int]
+
+
+def in_content(*terms: str, length: int = 50) -> Counted:
+    return Counted(dict.fromkeys(terms, (0, 0, 1)), (2, 1, length))
+
+
+def score(query: Query, memory: Counted, frequencies: Mapping[str, int], statistics: Statistics) -> float:
+    terms = ["absent", *memory.counts]
+    counts = [number for term, each in memory.counts.items() for number in (terms.index(term), *each)]
+    return Scorer(query, terms, frequencies, statistics).score(Match(counts, memory.lengths))
 
 
 @dataclass(frozen=True)
@@ -53,7 +68,7 @@ def test_key_weighs_more_than_tags_and_tags_more_than_content() -> None:
     query, frequencies = analyse_query("postgres"), {"postgres": 20}
     even = Statistics(1_000, (10_000, 10_000, 10_000))
     scores = [
-        score(query, Match({"postgres": counts}, (10, 10, 10)), frequencies, even)
+        score(query, Counted({"postgres": counts}, (10, 10, 10)), frequencies, even)
         for counts in ((1, 0, 0), (0, 1, 0), (0, 0, 1))
     ]
     assert scores == sorted(scores, reverse=True)
@@ -73,8 +88,8 @@ def test_forms_of_one_word_count_once() -> None:
 
 
 def test_empty_store_scores_without_error() -> None:
-    match = Match({"ada": (1, 0, 0)}, (1, 0, 0))
-    assert score(analyse_query("ada"), match, {}, Statistics()) >= 0
+    memory = Counted({"ada": (1, 0, 0)}, (1, 0, 0))
+    assert score(analyse_query("ada"), memory, {}, Statistics()) >= 0
 
 
 def test_scores_are_rounded_to_six_decimals() -> None:

@@ -334,8 +334,9 @@ class Model:
         asked = corrected(asked, list(columns.values()))
         matches = {id(i): match(columns[id(i)], asked.terms) for i in live}
         totals = sum((rank.Statistics(1, matches[id(i)].lengths) for i in live), rank.Statistics())
-        held = {term: sum(term in m.counts for m in matches.values()) for term in asked.terms}
-        found = [(rank.score(asked, matches[id(i)], held, totals), i) for i in self.visible(s)]
+        held = {t: sum(at in m.counts[::4] for m in matches.values()) for at, t in enumerate(asked.terms)}
+        scorer = rank.Scorer(asked, asked.terms, held, totals)
+        found = [(scorer.score(matches[id(i)]), i) for i in self.visible(s)]
         found = best_first([(score, i) for score, i in found if matches[id(i)].counts])
         texts = [(score, " ".join((i.key, *i.tags, i.content))) for score, i in found]
         gains = rerank.rerank(asked, texts, rank.select_terms(asked, held), held, totals)
@@ -420,6 +421,6 @@ def corrected(asked: text.Query, columns: list[text.Columns]) -> text.Query:
 def match(columns: text.Columns, terms: tuple[str, ...]) -> rank.Match:
     """How often each term stands in each column, counted one by one."""
     parts = (columns.key, columns.tags, columns.content)
-    counts = {term: (parts[0].count(term), parts[1].count(term), parts[2].count(term)) for term in terms}
+    counts = [(at, parts[0].count(t), parts[1].count(t), parts[2].count(t)) for at, t in enumerate(terms)]
     lengths = (len(parts[0]), len(parts[1]), len(parts[2]))
-    return rank.Match({term: found for term, found in counts.items() if any(found)}, lengths)
+    return rank.Match([number for each in counts if any(each[1:]) for number in each], lengths)

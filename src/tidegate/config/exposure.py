@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -21,6 +20,8 @@ _LAUNCHERS = frozenset({"-m", "uvx", "run", "exec", "--"})
 
 def exposes_home(command: Sequence[str], cwd: str | None, environment: Mapping[str, str], home: Path) -> str | None:
     """Return the key (`command`, `cwd` or `env`) that names the home, a folder above it or a path in it, or None."""
+    import tempfile  # it takes long to load, and few homes have servers
+
     base = os.path.join(tempfile.gettempdir(), "-") if cwd is None else os.path.expanduser(cwd)
     named = _inodes(home)
     if cwd is not None and _reaches(base, home, named):

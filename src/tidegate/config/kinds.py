@@ -16,7 +16,6 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from tidegate.errors import InvalidArgument
-from tidegate.jobs.schedule import read_quiet, read_zone
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.expiry import read_levels, read_tags
 from tidegate.records.times import DURATION_FORM
@@ -162,6 +161,18 @@ def _parse_json(text: str) -> object:
         return None
 
 
+def _read_zone(value: Any) -> Any:
+    from tidegate.jobs.schedule import read_zone  # few homes set one, and all that opens a store would wait for it
+
+    return read_zone(value) and value
+
+
+def _read_quiet(value: Any) -> Any:
+    from tidegate.jobs.schedule import read_quiet
+
+    return read_quiet(value, None) and value
+
+
 NUMBER = number_up_to(_NUMBER_MAX)
 FLAG = SettingKind("true or false", value_if(lambda value: isinstance(value, bool)), {"true": True, "false": False}.get)
 LEVEL = SettingKind(f"one of {', '.join(Level.__members__)}", read_label)
@@ -170,8 +181,8 @@ FILE = SettingKind("the path of a file", lambda value: Path(os.path.expanduser(v
 URL = SettingKind("an http or https URL without a user or a password", value_if(is_url))
 VARIABLE = SettingKind("the name of an environment variable, not the key itself", value_if(is_variable))
 CHANNEL = SettingKind("the NAME of a channel in [channels.NAME]", value_if(is_name))
-ZONE = SettingKind("a time zone, such as Europe/Berlin", lambda value: read_zone(value) and value)
-QUIET = SettingKind("two different times of day, such as 22:00-07:00", lambda value: read_quiet(value, None) and value)
+ZONE = SettingKind("a time zone, such as Europe/Berlin", _read_zone)
+QUIET = SettingKind("two different times of day, such as 22:00-07:00", _read_quiet)
 
 # The kind of a field by its type, unless its annotation has a kind.
 _BY_TYPE: Mapping[object, SettingKind] = {

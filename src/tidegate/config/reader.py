@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -111,6 +110,8 @@ def _decode(data: bytes) -> str:
 
 
 def _parse(text: str) -> dict[str, Any]:
+    import tomllib  # many homes have no such file
+
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -35,6 +35,10 @@ class ExpiringReader(CompartmentReader):
         record = self._inner.read(kind, key, chars_max=chars_max)
         return None if record is None else self._expiry.seen_at(record, self._now)
 
+    def read_several(self, kind: RecordKind, keys: Collection[str], *, chars_max: int) -> dict[str, Record]:
+        found = self._inner.read_several(kind, keys, chars_max=chars_max)
+        return {key: self._expiry.seen_at(record, self._now) for key, record in found.items()}
+
     def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         return {key for key in self._inner.live(kind, keys) if self._lives(kind, key)}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+from typing import NamedTuple
 
 from tidegate.core import variants as records
 from tidegate.core.gate import Answer
@@ -25,22 +26,31 @@ from tidegate.storage.base import BudgetSpentError, Candidate, View
 def search(view: View, query: Query, *, echoed: str, max_results: int) -> Answer[Hits]:
     """Return the visible memories that match, best first. echoed: what else the answer will hold."""
     with view.snapshot():
-        return _hits(view, _ranked(view, query), echoed, max_results)
+        return _hits(view, _ranked(view, query, max_results), echoed, max_results)
 
 
 def explain(view: View, query: Query, *, max_results: int) -> Answer[Explanation]:
     """Return the same hits, with the terms that the query became and each score by its parts."""
     with view.snapshot():
-        ranking = _ranked(view, query)
+        ranking = _ranked(view, query, max_results)
         found = _hits(view, ranking, "", max_results)
     words = {word.text: word.terms for word in ranking.query.words}
     parts = [ScoreParts(each.score, each.base, *each.gain.rounded()) for each in ranking.best[: len(found.value.hits)]]
     return Answer(Explanation(words, ranking.probe, ranking.common, found.value, tuple(parts)), found.records)
 
 
+class _Found(NamedTuple):  # there are hundreds in a search: a dataclass takes longer to make
+    """A candidate, how deep in the view it lies, and how well it matches: BM25."""
+
+    key: str
+    depth: int
+    updated_at: datetime
+    score: float
+
+
 @dataclass(frozen=True, slots=True)
 class _RankedCandidate:
-    """A candidate, how deep in the view it lies, and its score: BM25, and what its text adds to that.
+    """A candidate with its score: the base, which is BM25, and what its text adds.
 
     record: with the beginning of its content, once that was read.
     """
@@ -49,17 +59,14 @@ class _RankedCandidate:
     depth: int
     updated_at: datetime
     base: float
-    record: Record | None = None
-    gain: Gain = Gain()  # noqa: RUF009  frozen, so it can be shared
-
-    @property
-    def score(self) -> float:
-        return round(self.base + self.gain.total, 6)
+    score: float
+    record: Record | None
+    gain: Gain
 
 
 @dataclass(frozen=True, slots=True)
 class _Ranking:
-    """All candidates in their order, and what they were found by."""
+    """The best candidates in their order, as many as are asked for or were read, and what they were found by."""
 
     query: Query
     probe: tuple[str, ...]
@@ -75,12 +82,19 @@ class _Corpus:
         self._view = view
         self.statistics = sum((compartment.statistics() for compartment in view.visible), Statistics())
         self.frequencies: Counter[str] = Counter()
+        self._held: list[set[str]] = [set() for _ in view.visible]
 
     def count(self, terms: Collection[str]) -> None:
         """Learn in how many memories the terms stand. What is common by now is not counted further down."""
-        for compartment in self._view.visible:
+        for compartment, held in zip(self._view.visible, self._held, strict=True):
             rare = [term for term in terms if self.frequencies[term] < rank.FREQUENCY_MAX]
-            self.frequencies.update(compartment.frequencies(rare))
+            found = compartment.frequencies(rare)
+            self.frequencies.update(found)
+            held.update(term for term, number in found.items() if number)
+
+    def held(self, depth: int, terms: Sequence[str]) -> list[str]:
+        """Return those of the terms that a compartment holds, as far as they were counted there."""
+        return [term for term in terms if term in self._held[depth]]
 
     def words_like(self, word: Word) -> Iterator[str]:
         """Yield words in the vocabulary that begin as the word does, or nearly."""
@@ -89,28 +103,29 @@ class _Corpus:
                 yield from compartment.vocabulary(first, below, limit=spelling.VOCABULARY_MAX)
 
 
-def _ranked(view: View, query: Query) -> _Ranking:
+def _ranked(view: View, query: Query, max_results: int) -> _Ranking:
     corpus = _Corpus(view)
     corpus.count(query.terms)
     query = _corrected(query, corpus)
     probe = rank.select_terms(query, corpus.frequencies)
     common = rank.select_common(query, corpus.frequencies, probe)
-    scorer = Scorer(query, corpus.frequencies, corpus.statistics)
-    found: dict[tuple[str, int], _RankedCandidate] = {}
+    found: dict[tuple[str, int], _Found] = {}
     complete = all(compartment.index_whole() for compartment in view.visible)
     for depth in range(len(view.visible)):
         newest = list[Candidate]()
+        held = corpus.held(depth, probe)  # none of the probe was too common to be counted there
+        scorer = Scorer(query, held, corpus.frequencies, corpus.statistics)
         try:
-            for each in _candidates(view, depth, probe):
-                found[each.key, depth] = _RankedCandidate(each.key, depth, each.updated_at, scorer.score(each.match))
+            for each in _candidates(view, depth, held):
+                found[each.key, depth] = _Found(each.key, depth, each.updated_at, scorer.score(each.match))
             for each in _newest(view, depth, common):
                 newest.append(each)
-                found.setdefault((each.key, depth), _RankedCandidate(each.key, depth, each.updated_at, base=0.0))
+                found.setdefault((each.key, depth), _Found(each.key, depth, each.updated_at, 0.0))
         except BudgetSpentError:
             complete = False
         complete = complete and len(newest) < rank.CANDIDATES_MAX  # else older ones were not looked at
-    best = _reranked(view, query, rank.best_first(found.values()), probe, corpus)
-    return _Ranking(query, probe, common, best, complete)
+    best = rank.best_first(found.values())[: max(max_results, rerank.RERANKED_MAX)]
+    return _Ranking(query, probe, common, _reranked(view, query, best, probe, corpus), complete)
 
 
 def _corrected(query: Query, corpus: _Corpus) -> Query:
@@ -158,29 +173,37 @@ def _batch(candidates: Iterator[Candidate], most: int) -> tuple[list[Candidate],
 
 
 def _reranked(
-    view: View, query: Query, best: list[_RankedCandidate], probe: Sequence[str], corpus: _Corpus
+    view: View, query: Query, best: list[_Found], probe: Sequence[str], corpus: _Corpus
 ) -> list[_RankedCandidate]:
     """Return the best candidates scored again by their texts, the others after them."""
     head, tail = best[: rerank.RERANKED_MAX], best[rerank.RERANKED_MAX :]
-    read = [_read(view, each, chars_max=rerank.TEXT_CHARS_MAX) for each in head]
+    read = _read(view, head, chars_max=rerank.TEXT_CHARS_MAX)
     texts = [
-        (each.base, "" if record is None else " ".join((record.key, *record.tags, record.content)))
+        (each.score, "" if record is None else " ".join((record.key, *record.tags, record.content)))
         for each, record in zip(head, read, strict=True)
     ]
     gains = rerank.rerank(query, texts, probe, corpus.frequencies, corpus.statistics)
-    again = [replace(each, record=record, gain=gain) for each, record, gain in zip(head, read, gains, strict=True)]
-    return rank.best_first(again) + tail
+    again = [
+        _RankedCandidate(*each, round(each.score + gain.total, 6), record, gain)
+        for each, record, gain in zip(head, read, gains, strict=True)
+    ]
+    return rank.best_first(again) + [_RankedCandidate(*each, each.score, None, Gain()) for each in tail]
 
 
-def _read(view: View, each: _RankedCandidate, *, chars_max: int) -> Record | None:
-    return view.visible[each.depth].read(RecordKind.MEMORY, each.key, chars_max=chars_max)
+def _read(view: View, candidates: Sequence[_Found | _RankedCandidate], *, chars_max: int) -> list[Record | None]:
+    """Return the record of each candidate, read at once from each compartment."""
+    found: list[dict[str, Record]] = []
+    for depth, compartment in enumerate(view.visible):
+        keys = [each.key for each in candidates if each.depth == depth]
+        found.append(compartment.read_several(RecordKind.MEMORY, keys, chars_max=chars_max) if keys else {})
+    return [found[each.depth].get(each.key) for each in candidates]
 
 
 def _hits(view: View, ranking: _Ranking, echoed: str, max_results: int) -> Answer[Hits]:
     size, hits = AnswerSize(echoed=echoed), list[Hit]()
     drawn_on = [each.record for each in ranking.best if each.record is not None]
     for each in ranking.best[:max_results]:
-        record = each.record or _read(view, each, chars_max=LOOK_AHEAD)
+        record = each.record or _read(view, [each], chars_max=LOOK_AHEAD)[0]
         if record is None or not size.takes(hit := _hit(record, each.score)):
             return Answer(Hits(tuple(hits), complete=False), drawn_on)
         hits.append(hit)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-from apsw.unicode import grapheme_next_break
-
 from tidegate.records.jsonl import json_line
 from tidegate.records.limits import ANSWER_BYTES_MAX, EXCERPT_CHARS_MAX
 from tidegate.records.memory import Memory
@@ -45,6 +43,8 @@ def excerpt(content: str) -> tuple[str, bool]:
         # The one grapheme of two ASCII characters is CR LF.
         whole = content[EXCERPT_CHARS_MAX - 1 : EXCERPT_CHARS_MAX + 1] != "\r\n"
         return content[: EXCERPT_CHARS_MAX - (not whole)], True
+    from apsw.unicode import grapheme_next_break  # tables that a store opens without
+
     end = 0
     while (following := grapheme_next_break(content, end)) <= EXCERPT_CHARS_MAX:
         end = following

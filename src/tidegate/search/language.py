@@ -9,6 +9,8 @@ import re
 from bisect import bisect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 import Stemmer
 
@@ -71,10 +73,22 @@ def _codes(forms: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     return {form: tuple(codes) for form, codes in languages.items()}
 
 
-_WRITTEN = _codes((code, word) for code, words in STOPWORDS.items() for word in words.split())
-_FOLDED = _codes((code, fold(word)) for code, words in STOPWORDS.items() for word in words.split())
-_LETTERS = _codes((code, letter) for code, language in _LANGUAGES.items() for letter in language.letters)
-_LETTER = re.compile(f"[{''.join(_LETTERS)}]")
+class _Tables(NamedTuple):
+    """The languages of each function word, as written and folded, and of each letter that few languages have."""
+
+    written: dict[str, tuple[str, ...]]
+    folded: dict[str, tuple[str, ...]]
+    letters: dict[str, tuple[str, ...]]
+    letter: re.Pattern[str]
+
+
+@cache
+def _tables() -> _Tables:
+    """Return the tables, made at the first text as in segmentation."""
+    words = [(code, word) for code, words in STOPWORDS.items() for word in words.split()]
+    letters = _codes((code, letter) for code, language in _LANGUAGES.items() for letter in language.letters)
+    folded = _codes((code, fold(word)) for code, word in words)
+    return _Tables(_codes(words), folded, letters, re.compile(f"[{''.join(letters)}]"))
 
 
 def function_word_languages(word: str, *, ascii_text: bool) -> tuple[str, ...]:
@@ -82,12 +96,13 @@ def function_word_languages(word: str, *, ascii_text: bool) -> tuple[str, ...]:
 
     ascii_text: nothing in the text has an accent, so they may have been left out.
     """
-    return (_FOLDED if ascii_text else _WRITTEN).get(word, ())
+    return (_tables().folded if ascii_text else _tables().written).get(word, ())
 
 
 def is_function_word(word: str) -> bool:
     """Return whether this lower-case word, as written or folded, is a function word in any language."""
-    return word in _FOLDED or word in _WRITTEN
+    tables = _tables()
+    return word in tables.folded or word in tables.written
 
 
 def guess(words: Iterable[str], text: str) -> dict[str, float]:
@@ -97,12 +112,13 @@ def guess(words: Iterable[str], text: str) -> dict[str, float]:
     """
     ascii_text = text.isascii()
     found: dict[str, float] = {"en": 1.0} if ascii_text else {}
-    table = _FOLDED if ascii_text else _WRITTEN
+    tables = _tables()
+    table = tables.folded if ascii_text else tables.written
     for word in words:
         for code in (languages := table.get(word, ())):
             found[code] = found.get(code, 0.0) + len(languages) ** -0.5
-    for letter in () if ascii_text else _LETTER.findall(text.lower()):
-        for code in (languages := _LETTERS[letter]):
+    for letter in () if ascii_text else tables.letter.findall(text.lower()):
+        for code in (languages := tables.letters[letter]):
             found[code] = found.get(code, 0.0) + 0.5 / len(languages)
     return found
 

@@ -6,10 +6,12 @@ compartments compare, and hidden memories have no part in them.
 
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
+from operator import attrgetter, mul
 from typing import Protocol, TypeVar
 
 from tidegate.search.analysis import Query
@@ -47,13 +49,16 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How often each query term occurs in key, tags and content of a memory, and their lengths in terms."""
+    """How often the terms looked up occur in a memory, and the lengths of its key, tags and content in terms.
 
-    counts: Mapping[str, tuple[int, int, int]]
+    counts: four numbers for each term that occurs: its place among those looked up; how often in key, tags, content.
+    """
+
+    counts: Sequence[int]
     lengths: tuple[int, int, int]
 
 
-UNCOUNTED = Match({}, (0, 0, 0))
+UNCOUNTED = Match((), (0, 0, 0))
 """Of a memory whose text will tell how well it matches."""
 
 
@@ -107,35 +112,37 @@ def select_common(query: Query, frequencies: Mapping[str, int], probe: Collectio
 class Scorer:
     """BM25F of one query: counts are weighted and set against the column's average length before they saturate."""
 
-    def __init__(self, query: Query, frequencies: Mapping[str, int], statistics: Statistics) -> None:
-        self._words = [
-            (word.weight, [(term, idf(frequencies[term], statistics)) for term in word.terms if frequencies.get(term)])
-            for word in query.words
-        ]
+    def __init__(
+        self, query: Query, terms: Sequence[str], frequencies: Mapping[str, int], statistics: Statistics
+    ) -> None:
+        """Prepare for matches that count `terms`. frequencies: as for `select_terms`."""
+        self._weights = [word.weight for word in query.words]
+        words = defaultdict[str, list[int]](list)
+        for place, word in enumerate(query.words):
+            for term in word.terms:
+                words[term].append(place)
+        # Of each term: the words that it is a form of, and what it is worth.
+        self._terms = [(words[term], idf(frequencies.get(term, 0), statistics)) for term in terms]
         self._slopes = [_B * statistics.documents / total if total else 0.0 for total in statistics.lengths]
 
     def score(self, match: Match) -> float:
         """Return how well a memory answers the query, rounded to 6 decimals; 0 when nothing matches."""
-        counts, columns = match.counts, zip(COLUMN_WEIGHTS, self._slopes, match.lengths, strict=True)
-        key, tags, content = (weight / (1 - _B + slope * length) for weight, slope, length in columns)
-        total = 0.0
-        for weight, terms in self._words:
-            best = 0.0
-            for term, rarity in terms:
-                if term in counts:
-                    in_key, in_tags, in_content = counts[term]
-                    found = key * in_key + tags * in_tags + content * in_content
-                    best = max(best, rarity * found * (_K1 + 1) / (found + _K1))
-            total += weight * best
+        columns = zip(COLUMN_WEIGHTS, self._slopes, match.lengths, strict=True)
+        key, tags, content = [weight / (1 - _B + slope * length) for weight, slope, length in columns]
+        best = [0.0] * len(self._weights)
+        each = iter(match.counts)
+        for term, in_key, in_tags, in_content in zip(each, each, each, each, strict=True):
+            words, rarity = self._terms[term]
+            found = key * in_key + tags * in_tags + content * in_content
+            worth = rarity * found * (_K1 + 1) / (found + _K1)
+            for word in words:
+                if worth > best[word]:
+                    best[word] = worth
+        total: float = sum(map(mul, self._weights, best))
         return round(total, 6)
-
-
-def score(query: Query, match: Match, frequencies: Mapping[str, int], statistics: Statistics) -> float:
-    """Return the score of a single memory; for many, make a `Scorer` once."""
-    return Scorer(query, frequencies, statistics).score(match)
 
 
 def best_first(matches: Iterable[RankedT]) -> list[RankedT]:
     """Return the matches by score, then newest first, then by key in code point order."""
-    by_key = sorted(matches, key=lambda match: match.key)
-    return sorted(by_key, key=lambda match: (match.score, match.updated_at), reverse=True)
+    by_key = sorted(matches, key=attrgetter("key"))
+    return sorted(by_key, key=attrgetter("score", "updated_at"), reverse=True)

@@ -8,8 +8,9 @@ only a-z, digits and characters outside ASCII, so a tokenizer that breaks at ASC
 import enum
 import re
 import unicodedata
+from functools import cache
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 WORD_CHARS_MAX = 64
 """Of a longer word only the beginning counts."""
@@ -36,32 +37,59 @@ Piece = tuple[str, PieceKind]
 _WORD, _JOINED, _GRAM, _CHARACTER = PieceKind
 
 
-# The combining marks of living scripts: Python's \w omits them, which would cut Hindi at its vowels.
-_MARK_BLOCKS = ((0x300, 0x1B00), (0x1CD0, 0x1E00), (0x20D0, 0x2100), (0x302A, 0x309B), (0xA66F, 0xAC00))
-_MARKS = "".join(
-    mark for low, high in _MARK_BLOCKS for mark in map(chr, range(low, high)) if unicodedata.category(mark)[0] == "M"
-)
+def _marks() -> str:
+    """Return the combining marks of living scripts: Python's \\w omits them, which would cut Hindi at its vowels."""
+    blocks = ((0x300, 0x1B00), (0x1CD0, 0x1E00), (0x20D0, 0x2100), (0x302A, 0x309B), (0xA66F, 0xAC00))
+    points = (chr(point) for low, high in blocks for point in range(low, high))
+    return "".join(mark for mark in points if unicodedata.category(mark)[0] == "M")
+
+
 # Chinese, Japanese, Korean: pairs. Korean does write spaces, but glues its particles to the words.
 _PAIRED = (
     "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 # Thai, Lao, Burmese, Khmer, Javanese: threes, for their syllables take two to four characters.
 _TRIPLED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\ua980-\ua9df\uaa60-\uaa7f"
+_ACCENTS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c"
+)
 
-# Parts held together by single joints, with the sign of C++ and C# behind; or one symbol. No choice to retry: linear.
-_CHUNK = re.compile(rf"\w[\w{_MARKS}]*(?:[-./@:\\&]\w[\w{_MARKS}]*)*(?:[+#]{{1,2}}(?!\w))?|[^\w\s\x00-\x7f{_MARKS}]")
+
+class _Patterns(NamedTuple):
+    """chunk: parts held together by single joints, with the sign of C++ and C# behind; or one symbol.
+
+    unspaced: runs that are cut into pairs, or into threes. gap: what stands between words. accent: also vowel points
+    and the Arabic stretch; not the vowel signs and tones of Hindi or Thai, nor Kana's voicing.
+    """
+
+    chunk: re.Pattern[str]
+    unspaced: re.Pattern[str]
+    gap: re.Pattern[str]
+    accent: re.Pattern[str]
+
+
+@cache
+def _patterns() -> _Patterns:
+    """Return the patterns that take long to make: whoever opens a store need not wait for them.
+
+    They are made together at the first text, whatever it holds, so that no later text takes longer for what it is.
+    """
+    marks = _marks()
+    word = rf"\w[\w{marks}]*"  # with no choice to retry: linear
+    return _Patterns(
+        re.compile(rf"{word}(?:[-./@:\\&]{word})*(?:[+#]{{1,2}}(?!\w))?|[^\w\s\x00-\x7f{marks}]"),
+        re.compile(f"([{_PAIRED}]+)|([{_TRIPLED}]+)"),
+        re.compile(rf"[^\w{marks}]+|_+"),
+        re.compile(f"[{_ACCENTS}]"),
+    )
+
+
 _JOINT = re.compile(r"[-./@:\\&]")
-_UNSPACED = re.compile(f"([{_PAIRED}]+)|([{_TRIPLED}]+)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_GAP = re.compile(rf"[^\w{_MARKS}]+|_+")
 _GAP_ASCII = dict.fromkeys((point for point in range(128) if not chr(point).isalnum()), " ")
 _INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFE0E, 0xFE0F, 0xFEFF))  # joiners, selectors
 _SIGNS = str.maketrans("+#", "\uff0b\uff03")  # full-width: an index term has no ASCII punctuation
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
-# Accents, vowel points and the Arabic stretch; not the vowel signs and tones of Hindi or Thai, nor Kana's voicing.
-_ACCENT = re.compile(
-    "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c]"
-)
 # Any mark that is no letter; a letter or a space begins a new run. And the two letters that normalise to marks.
 _MARKS_RUN = re.compile(r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32}")
 _VARIANTS = str.maketrans(
@@ -77,8 +105,8 @@ def pieces(text: str) -> list[Piece]:
     """
     found: list[Piece] = []
     text = _plain(text).replace("_", "-")
-    unspaced = not text.isascii() and _UNSPACED.search(text) is not None
-    for chunk in _CHUNK.findall(text):
+    unspaced = not text.isascii() and _patterns().unspaced.search(text) is not None
+    for chunk in _patterns().chunk.findall(text):
         if not chunk.isalnum():
             _compound(chunk, found)
         elif (unspaced and is_unspaced(chunk)) or not (chunk.islower() or chunk.istitle() or chunk.isupper()):
@@ -92,7 +120,7 @@ def fold(word: str) -> str:
     """Return the text without accents and variant letters; vowel signs that carry the sound stay."""
     if word.isascii():
         return word
-    bare = _ACCENT.sub("", _normal("NFD", word))
+    bare = _patterns().accent.sub("", _normal("NFD", word))
     return _normal("NFC", bare).translate(_VARIANTS)
 
 
@@ -100,17 +128,17 @@ def skeleton(text: str) -> str:
     """Return the folded words of a text with spaces around each, to be searched for parts of words."""
     if text.isascii():
         return f" {text.lower().translate(_GAP_ASCII)} "
-    return f" {_GAP.sub(' ', fold(_plain(text).lower()))} "
+    return f" {_patterns().gap.sub(' ', fold(_plain(text).lower()))} "
 
 
 def is_unspaced(text: str) -> bool:
     """Return whether the text holds a script that writes without spaces."""
-    return not text.isascii() and _UNSPACED.search(text) is not None
+    return not text.isascii() and _patterns().unspaced.search(text) is not None
 
 
 def grams(run: str) -> list[str]:
     """Return the overlapping pieces of a run of a script without spaces: threes for Thai and its like, else pairs."""
-    found = _UNSPACED.search(run)
+    found = _patterns().unspaced.search(run)
     size = 3 if found is not None and found[2] else 2
     return [run[start : start + size] for start in range(max(len(run) - size + 1, 1))]
 
@@ -165,7 +193,7 @@ def _word(word: str, found: list[Piece]) -> None:
     if not is_unspaced(word):
         found.append((word[:WORD_CHARS_MAX], _WORD))
         return
-    for number, run in enumerate(_UNSPACED.split(word)):
+    for number, run in enumerate(_patterns().unspaced.split(word)):
         if not run:
             continue
         if number % 3 == 0:

@@ -56,6 +56,10 @@ class CompartmentReader(ABC):
         """Return a key's newest version, live or deleted; its content cut to `chars_max` code points, if given."""
 
     @abstractmethod
+    def read_several(self, kind: RecordKind, keys: Collection[str], *, chars_max: int) -> dict[str, Record]:
+        """Return what `read` returns for each key, by key, without the keys for which that is None."""
+
+    @abstractmethod
     def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         """Return the keys that have a live record, for shadowing."""
 

@@ -52,6 +52,10 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         record = self._records.get((kind, key))
         return record and replace(record, content=record.content[:chars_max])
 
+    def read_several(self, kind: RecordKind, keys: Collection[str], *, chars_max: int) -> dict[str, Record]:
+        found = ((key, self.read(kind, key, chars_max=chars_max)) for key in keys)
+        return {key: record for key, record in found if record is not None}
+
     def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         return {key for key in keys if (record := self.read(kind, key)) is not None and record.live}
 
@@ -83,8 +87,8 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         statistics, frequencies = self.statistics(), self.frequencies(terms)
         found: list[tuple[float, Candidate]] = []
         for key, columns in self._columns.items():
-            counts = _counts(columns, set(terms))
-            weight = sum(ranking.idf(frequencies[term], statistics) for term in counts)
+            counts = _counts(columns, terms)
+            weight = sum(ranking.idf(frequencies[terms[place]], statistics) for place in counts[::4])
             if counts:
                 match = Match(counts, columns.lengths)
                 found.append((weight, Candidate(key, self._records[RecordKind.MEMORY, key].updated_at, match)))
@@ -92,13 +96,11 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         return (candidate for _, candidate in found)
 
     def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-        terms = {term for group in groups for term in group}
         for kind, key in reversed(self._records):
             columns = self._columns.get(key) if kind is RecordKind.MEMORY else None
             if columns is None:
                 continue
-            counts = _counts(columns, terms)
-            if all(any(term in counts for term in group) for group in groups):
+            if not any(columns.terms.isdisjoint(group) for group in groups):
                 yield Candidate(key, self._records[kind, key].updated_at)
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
@@ -317,6 +319,8 @@ class InMemoryProvider(StorageProvider):
         return InMemoryCompartment(agent, level, own, self.audit_secret)
 
 
-def _counts(columns: Columns, terms: set[str]) -> dict[str, tuple[int, int, int]]:
-    held = terms.intersection(columns.key + columns.tags + columns.content)
-    return {term: (columns.key.count(term), columns.tags.count(term), columns.content.count(term)) for term in held}
+def _counts(columns: Columns, terms: Sequence[str]) -> list[int]:
+    """Return the place of each term that occurs, and how often it does in each column."""
+    held, parts = columns.terms, (columns.key, columns.tags, columns.content)
+    found = ((place, *(part.count(term) for part in parts)) for place, term in enumerate(terms) if term in held)
+    return list(itertools.chain.from_iterable(found))

@@ -43,6 +43,10 @@ VERSION = f"content, {_FIELDS}"
 """The columns of a version, in the order in which `_record` takes them."""
 _READ = f"SELECT {VERSION} FROM records WHERE kind = ? AND key = ? AND level = ?"
 _READ_SHORT = f"SELECT substr(content, 1, ?), {_FIELDS} FROM records WHERE kind = ? AND key = ? AND level = ?"
+_READ_SEVERAL = f"""
+SELECT substr(content, 1, ?), {_FIELDS} FROM records
+WHERE kind = ? AND key IN (SELECT value FROM json_each(?)) AND level = ?
+"""
 _LIVE = """
 SELECT key FROM records
 WHERE kind = ? AND key IN (SELECT value FROM json_each(?)) AND level = ? AND deleted_at IS NULL
@@ -146,6 +150,10 @@ class SqliteCompartment(Compartment):
             return self._record(kind, row)
         return None
 
+    def read_several(self, kind: RecordKind, keys: Collection[str], *, chars_max: int) -> dict[str, Record]:
+        rows = self._db.execute(_READ_SEVERAL, (chars_max, kind, _write_json(tuple(keys)), self._label))
+        return {record.key: record for record in (self._record(kind, row) for row in rows)}
+
     def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
         return {key for (key,) in self._db.execute(_LIVE, (kind, _write_json(tuple(keys)), self._label))}
 
@@ -178,9 +186,7 @@ class SqliteCompartment(Compartment):
         with bounded_work(self._db):
             rows = self._db.execute(_BEST_FIRST, (_any_of(terms), self._label))
             for key, updated_at, in_key, in_tags, in_content, tally in rows:
-                by_term = zip(terms, zip(tally[0::3], tally[1::3], tally[2::3], strict=True), strict=True)
-                counts = {term: found for term, found in by_term if any(found)}
-                yield Candidate(key, _time(updated_at), Match(counts, (in_key, in_tags, in_content)))
+                yield Candidate(key, _time(updated_at), Match(tally, (in_key, in_tags, in_content)))
 
     def newest(self, groups: Sequence[Sequence[str]]) -> Iterator[Candidate]:
         expression = " AND ".join(f"({_any_of(group)})" for group in groups)

@@ -336,9 +336,18 @@ def _plan_once(connection: SqliteConnection) -> None:
 
 
 def _tally(api: apsw.FTS5ExtensionApi, *_arguments: object) -> bytes:
-    """Return how often each phrase occurs in each column of the current row: one byte each, 255 for more."""
-    counts = [len(offsets) for phrase in range(api.phrase_count) for offsets in api.phrase_locations(phrase)]
+    """Return the place of each phrase that occurs in the current row, and how often in each column: a byte each.
+
+    255 for more, which no phrase has as its place.
+    """
+    found: list[int] = []
+    for phrase in range(api.phrase_count):
+        columns = api.phrase_columns(phrase)
+        if columns == (2,):  # as most that occur at all, and this is cheaper than to look everywhere
+            found += (phrase, 0, 0, len(api.phrase_column_offsets(phrase, 2)))
+        elif columns:
+            found += (phrase, *map(len, api.phrase_locations(phrase)))
     try:
-        return bytes(counts)
+        return bytes(found)
     except ValueError:
-        return bytes(min(count, 255) for count in counts)
+        return bytes(min(count, 255) for count in found)
