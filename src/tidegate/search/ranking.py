@@ -127,8 +127,10 @@ class Scorer:
 
     def score(self, match: Match) -> float:
         """Return how well a memory answers the query, rounded to 6 decimals; 0 when nothing matches."""
-        columns = zip(COLUMN_WEIGHTS, self._slopes, match.lengths, strict=True)
-        key, tags, content = [weight / (1 - _B + slope * length) for weight, slope, length in columns]
+        lengths, slopes, weights = match.lengths, self._slopes, COLUMN_WEIGHTS
+        key = weights[0] / (1 - _B + slopes[0] * lengths[0])
+        tags = weights[1] / (1 - _B + slopes[1] * lengths[1])
+        content = weights[2] / (1 - _B + slopes[2] * lengths[2])
         best = [0.0] * len(self._weights)
         each = iter(match.counts)
         for term, in_key, in_tags, in_content in zip(each, each, each, each, strict=True):
