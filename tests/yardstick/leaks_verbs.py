@@ -223,8 +223,8 @@ def a_tag_is_filtered_before_shadowing(patch: Patch) -> None:
 @leak("bm25 statistics", by_model=True)
 def scores_use_the_statistics_of_one_level(patch: Patch) -> None:
     @replaced(patch, search, "Scorer")
-    def scorer(real: Fault, query: Any, frequencies: Any, statistics: Any) -> Any:
-        return real(query, frequencies, replace(statistics, documents=1))
+    def scorer(real: Fault, query: Any, terms: Any, frequencies: Any, statistics: Any) -> Any:
+        return real(query, terms, frequencies, replace(statistics, documents=1))
 
 
 # The prompt block, to-dos, conversations
