@@ -90,9 +90,11 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
-def test_the_readme_leads_to_every_page() -> None:
-    readme = PAGES[0].read_text(encoding="utf-8")
-    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"](docs/{path.name})" not in readme] == []
+def test_the_index_lists_every_page_and_readme_and_contributing_lead_to_it() -> None:
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert {*pages, "decisions"} == set(re.findall(r"^\| \[[^]]+\]\(([\w./-]+)\)", page("README.md"), re.MULTILINE))
+    for name in ("README.md", "CONTRIBUTING.md"):
+        assert "](docs/README.md)" in (ROOT / name).read_text(encoding="utf-8")
 
 
 def test_security_says_of_each_property_where_it_is_enforced_and_tested() -> None:

@@ -1,4 +1,4 @@
-"""The README is true: its commands print what it says, its Python runs, its configuration works."""
+"""The README is true: its commands print what it says, its Python runs, its client configuration works."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,6 @@ import pytest
 from tests.conftest import Run
 
 from tidegate.cli.main import COMMANDS, root
-from tidegate.config import reader as config
-from tidegate.config.reader import read_settings
-from tidegate.config.settings import Settings
-from tidegate.records.limits import Limits
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -99,22 +94,6 @@ def test_the_client_configuration_is_a_command_line_that_is_understood() -> None
     command = root.get_command(click.Context(root), verb)
     assert command is not None
     assert command.make_context(verb, rest)
-
-
-def test_the_settings_of_the_readme_are_all_there_are_and_the_defaults(tmp_path: Path) -> None:
-    [block] = blocks("toml")
-    (tmp_path / "config.toml").write_text(block, encoding="utf-8")
-    assert read_settings(tmp_path, {}) == Settings(limits=Limits())
-    everything = tomllib.loads(re.sub(r"^# (?=\w+ = )", "", block, flags=re.MULTILINE))
-    assert {section: set(table) for section, table in everything.items()} == {
-        section: set(kinds) for section, kinds in config.SECTIONS.items()
-    }
-
-
-@pytest.mark.parametrize("name", re.findall(r"TIDEGATE_[A-Z]+_[A-Z_]+", README))
-def test_the_variables_of_the_readme_are_settings(name: str) -> None:
-    _, section, key = name.lower().split("_", 2)
-    assert key in config.SECTIONS[section]
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)]+)\)", README))
