@@ -63,7 +63,7 @@ def test_every_state_and_every_command_is_explained() -> None:
 
 
 def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
-    assert f"{JOBS_MAX} jobs of an agent at a level, {QUEUE_MAX} queued runs of a job" in WORDS
+    assert f"{JOBS_MAX} jobs at a level, and a job can have {QUEUE_MAX} queued runs" in WORDS
     assert f"after {GENERATIONS_MAX} generations it is refused" in WORDS
     assert f"The newest {RUNS_KEPT} runs of a job are kept" in WORDS
     assert f"{ATTEMPTS_MAX} times in about a day" in WORDS
