@@ -11,7 +11,7 @@ help:
 	@echo "make test-deep  the same tests with many more traces and sequences; takes hours"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make bench      measure beside the floors, as JSON; takes minutes, on a quiet machine"
-	@echo "make lock       pin the dependencies anew (needs uv)"
+	@echo "make lock       pin the dependencies again (needs uv)"
 	@echo "make clean      remove the environment and what the tools left"
 
 demo: .venv/.run

@@ -105,7 +105,7 @@ class Store:
         return Transfer(self._owner_context(agent), self._limits, audit_reads=self._audit_reads)
 
     def owner(self, agent: str) -> Owner:
-        """Return the owner's acts on one agent's memory, at every level. For commands, never for a model.
+        """Return the owner commands for one agent's memory, at every level. They are never for a model.
 
         Raises: InvalidArgument.
         """

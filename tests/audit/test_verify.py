@@ -158,7 +158,7 @@ class TestAChain:
                 store.session(AGENT).memory.save(f"forged {number}", "text")
         assert problems(home) == []
         ((sequence, text),) = problems(home, anchors)
-        assert (sequence, "made anew" in text) == (10, True)
+        assert (sequence, "was rebuilt" in text) == (10, True)
 
     def test_says_up_to_which_anchor_it_is_proven(self, home: Path) -> None:
         anchors = heads(home)

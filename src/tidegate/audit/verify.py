@@ -159,11 +159,11 @@ class _Walk:
         if entry.sequence > self.sequence + 1:
             return "the entry is missing"
         if entry.sequence < self.sequence + 1 or entry.previous != self.head:
-            return "the entry does not follow the one before it: one of them was changed, moved or put in"
+            return "the entry does not follow the one before it: one of them was changed, moved or inserted"
         if not self._is_genuine(entry):
             return _NOT_KEYED if self.secret and self._is_plain(entry) else _CHANGED
         if entry.hash not in self.anchors.get(entry.sequence, {entry.hash}):
-            return "the entry is not the one that was anchored: the chain was made anew"
+            return "the entry is not the one that was anchored: the chain was rebuilt"
         return ""
 
     def _is_genuine(self, entry: Entry) -> bool:

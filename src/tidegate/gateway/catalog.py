@@ -29,7 +29,7 @@ class CatalogEntry:
 
 
 def catalog_name(server: str, tool: str) -> str:
-    """Return `SERVER__TOOL`; if too long or of other characters, cut, replaced, and told apart by a hash."""
+    """Return `SERVER__TOOL`; if too long or of other characters, cut, replaced, and distinguished by a hash."""
     plain = f"{server}__{tool}"
     name = re.sub(r"[^A-Za-z0-9_-]", "_", plain)
     if name == plain and len(name) <= NAME_CHARS_MAX:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """ERROR: something is lost, open to others, not working, or unknown. WARNING: it works, and should be seen to."""
+    """ERROR: something is lost, open to others, not working, or unknown. WARNING: it works, and needs attention."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -25,7 +25,7 @@ class Finding:
     """One thing that is not as it should be.
 
     where: a file, by its path below the home. advice: what to do.
-    remedy: how a repair can put it right from the other data. repaired: it was put right just now.
+    remedy: how a repair can rebuild it from the other data. repaired: it was repaired just now.
     """
 
     severity: Severity
@@ -37,10 +37,10 @@ class Finding:
 
 
 def error(where: str, problem: str, advice: str, *, remedy: Remedy | None = None, repaired: bool = False) -> Finding:
-    """Return a finding that must be seen to."""
+    """Return a finding that must be fixed."""
     return Finding(Severity.ERROR, where, problem, advice, remedy, repaired)
 
 
 def warning(where: str, problem: str, advice: str, *, remedy: Remedy | None = None, repaired: bool = False) -> Finding:
-    """Return a finding that should be seen to."""
+    """Return a finding that needs attention."""
     return Finding(Severity.WARNING, where, problem, advice, remedy, repaired)

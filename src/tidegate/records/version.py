@@ -1,4 +1,4 @@
-"""What the owner's acts on history answer."""
+"""What the owner commands on history return."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class ClientConnection:
 
     async def run(self, *, at_end: Callable[[], None]) -> None:
         """Serve until the input ends or `ending` is set. at_end: called as soon as that happens."""
-        # Not one of anyio's workers: those are waited for at exit, and this one may wait for the client for ever.
+        # Not one of anyio's workers: those are waited for at exit, and this one may wait for the client permanently.
         threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._forward)
