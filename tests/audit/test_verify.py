@@ -181,11 +181,11 @@ class TestNoChangeWithoutItsEntry:
     @pytest.mark.parametrize(
         ("change", "said"),
         [
-            ("UPDATE records SET content = 'forged' WHERE key = 'k1'", "changed or put in"),
-            ("UPDATE records SET tags = '[\"forged\"]' WHERE key = 'k1'", "changed or put in"),
-            ("UPDATE records SET key = 'forged' WHERE key = 'k1'", "changed or put in"),
-            ("UPDATE records SET nonce = 'forged' WHERE key = 'k1'", "changed or put in"),
-            ("UPDATE versions SET content = 'forged'", "changed or put in"),
+            ("UPDATE records SET content = 'forged' WHERE key = 'k1'", "changed or inserted"),
+            ("UPDATE records SET tags = '[\"forged\"]' WHERE key = 'k1'", "changed or inserted"),
+            ("UPDATE records SET key = 'forged' WHERE key = 'k1'", "changed or inserted"),
+            ("UPDATE records SET nonce = 'forged' WHERE key = 'k1'", "changed or inserted"),
+            ("UPDATE versions SET content = 'forged'", "changed or inserted"),
             ("UPDATE records SET deleted_at = 1 WHERE key = 'k1'", "is hidden"),
             ("UPDATE records SET deleted_at = NULL WHERE key = 'k0'", "lives again"),
             ("DELETE FROM records WHERE key = 'k1'", "not there any more"),
@@ -205,14 +205,17 @@ class TestNoChangeWithoutItsEntry:
     @pytest.mark.parametrize(
         ("changes", "said"),
         [
-            (["UPDATE records SET kind = 'job' WHERE key = 'k1'"], "version 1 was changed or put in"),
-            (["UPDATE records SET origin = 'tool' WHERE key = 'k1'"], "version 1 was changed or put in"),
-            (["UPDATE versions SET origin = 'tool'"], "version 1 was changed or put in"),
-            (["UPDATE records SET version = 99 WHERE key = 'k'"], "version 99 was changed or put in"),
-            (["UPDATE versions SET version = 99"], "version 99 was changed or put in"),
-            ([f"INSERT INTO versions SELECT {COPY} FROM versions"], "version 41 was changed or put in"),
-            ([f"INSERT INTO versions SELECT {COPY} FROM records WHERE key = 'k1'"], "version 41 was changed or put in"),
-            ([SET_ASIDE, ROLL_BACK, TAKE_PLACE], "version 2 was changed or put in"),
+            (["UPDATE records SET kind = 'job' WHERE key = 'k1'"], "version 1 was changed or inserted"),
+            (["UPDATE records SET origin = 'tool' WHERE key = 'k1'"], "version 1 was changed or inserted"),
+            (["UPDATE versions SET origin = 'tool'"], "version 1 was changed or inserted"),
+            (["UPDATE records SET version = 99 WHERE key = 'k'"], "version 99 was changed or inserted"),
+            (["UPDATE versions SET version = 99"], "version 99 was changed or inserted"),
+            ([f"INSERT INTO versions SELECT {COPY} FROM versions"], "version 41 was changed or inserted"),
+            (
+                [f"INSERT INTO versions SELECT {COPY} FROM records WHERE key = 'k1'"],
+                "version 41 was changed or inserted",
+            ),
+            ([SET_ASIDE, ROLL_BACK, TAKE_PLACE], "version 2 was changed or inserted"),
             ([SET_ASIDE, EXCHANGE, f"{TAKE_PLACE}; UPDATE versions SET version = 2"], "version 2 is hidden"),
             ([MOVE, "DELETE FROM records WHERE key = 'k'"], "version 2 is hidden"),
             ([MOVE.replace("'k'", "'k0'"), "DELETE FROM records WHERE key = 'k0'"], "version 1 is hidden"),
@@ -246,14 +249,14 @@ class TestNoChangeWithoutItsEntry:
             store.session(AGENT).memory.delete("k")
         revived = "UPDATE records SET deleted_at = NULL WHERE key = 'k'"
         spoil(home, SET_ASIDE, ROLL_BACK, revived, TAKE_PLACE, "UPDATE versions SET deleted_at = 1")
-        assert {text for _, text in problems(home)} >= {"version 2 was changed or put in, without an entry"}
+        assert {text for _, text in problems(home)} >= {"version 2 was changed or inserted without an entry"}
 
     def test_p18_what_was_said_does_not_become_a_memory(self, home: Path) -> None:
         with tidegate.open(home) as store:
             store.session(AGENT, "main").conversation.append(["said"])
         assert problems(home) == []
         spoil(home, "UPDATE records SET kind = 'memory' WHERE kind = 'message'")
-        assert any("changed or put in" in text for _, text in problems(home))
+        assert any("changed or inserted" in text for _, text in problems(home))
 
     def test_the_memory_concerned_is_named(self, home: Path) -> None:
         spoil(home, "UPDATE records SET deleted_at = 1 WHERE key = 'k1'")

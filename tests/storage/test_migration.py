@@ -98,7 +98,7 @@ def test_p9_a_version_of_the_first_schema_is_not_rolled_back_unseen(old: Path) -
     )
     with tidegate.open(old) as store:
         (verdict,) = store.owner(AGENT).verify(Level.PUBLIC)
-    assert any("version 9 was changed or put in" in problem.text for problem in verdict.problems)
+    assert any("version 9 was changed or inserted" in problem.text for problem in verdict.problems)
 
 
 def test_m01_a_copy_of_each_file_is_kept_and_goes_at_the_next_purge(old: Path, version: int) -> None:

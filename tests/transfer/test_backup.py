@@ -508,10 +508,10 @@ NOT_HELD = "the audit chain of PUBLIC does not hold"
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (_set("record", content="forged"), f"{NOT_HELD}: version 1 was changed or put in, without an entry"),
-        (_set("record", tags=["forged"]), f"{NOT_HELD}: version 1 was changed or put in"),
-        (_set("record", nonce="other"), f"{NOT_HELD}: version 1 was changed or put in"),
-        (_move_up, f"{NOT_HELD}: version 1 was changed or put in"),
+        (_set("record", content="forged"), f"{NOT_HELD}: version 1 was changed or inserted without an entry"),
+        (_set("record", tags=["forged"]), f"{NOT_HELD}: version 1 was changed or inserted"),
+        (_set("record", nonce="other"), f"{NOT_HELD}: version 1 was changed or inserted"),
+        (_move_up, f"{NOT_HELD}: version 1 was changed or inserted"),
         (_revive, f"{NOT_HELD}: a version lives again, and no entry says that it was restored"),
         (_drop("record"), f"{NOT_HELD}: the version that the entry tells of is not there any more"),
         (_set("entry", detail="forged"), f"{NOT_HELD}: the entry was changed, or written with another key"),

@@ -19,7 +19,7 @@ from tidegate.records.record import Record, RecordKind
 
 _SET_KEY = "set `audit.key_file` in config.toml again, to the key that the chain is kept with"
 _GIVE_ANCHOR = "if they are yours, keep what `tidegate audit anchor` prints now, and give it with --anchor FILE"
-_BEFORE_ALL = -(2**62)  # so that nothing put in before the first entry goes unseen
+_BEFORE_ALL = -(2**62)  # so that nothing inserted before the first entry goes unseen
 _VERSION = re.compile(r"version ([0-9]{1,18})\b")
 _CHANGED = "the entry was changed, or written with another key or in another place"
 _NO_KEY = "no key is configured, and this chain is keyed from here on (or its end was changed, or is another place's)"
@@ -231,7 +231,7 @@ def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[Chai
             commitment = _short(commitment_of(record, source.place))
             found = told.get(commitment) if source.place.id or not is_placed(record) else None
             if found is None or found.number != record.version:
-                yield ChainProblem(f"version {record.version} was changed or put in, without an entry", key=record.key)
+                yield ChainProblem(f"version {record.version} was changed or inserted without an entry", key=record.key)
                 continue
             del told[commitment]  # each occurs once
             if (found.expected, record.live) in _CONTRADICTIONS:
