@@ -22,7 +22,7 @@ _SHORT: dict[str, Schema] = {
     "tags": schema.TEXTS,
     "origin": schema.TEXT,
     "updated_at": schema.TEXT,
-    "truncated": {**schema.FLAG, "description": "memory_get returns all of it."},
+    "truncated": schema.FLAG,
 }
 
 

@@ -13,7 +13,7 @@ from tidegate.tools.tool import Schema
 TEXT: Schema = {"type": "string"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
 FLAG: Schema = {"type": "boolean"}
-COUNT: Schema = {"type": "integer", "minimum": 1}
+COUNT: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
 """Fields of answers."""
 
@@ -30,7 +30,7 @@ def choice(title: str, description: str, choices: Sequence[str]) -> Schema:
 
 def limit(title: str, description: str, *, most: int, default: int) -> Schema:
     """Return the schema of a whole number, from 1 to `most`."""
-    return {**COUNT, "title": title, "description": description, "maximum": most, "default": default}
+    return {**COUNT, "title": title, "description": description, "minimum": 1, "maximum": most, "default": default}
 
 
 def array(title: str, description: str, items: Schema) -> Schema:
