@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +18,57 @@ from tests.yardstick.backends import BACKENDS, Backend
 
 PROCESS_SECONDS_MAX = 60  # a bound on hanging, not a measurement
 LONG_SECONDS = 20 * 60
-# They run what other tests measure as well, thousands of times; measuring it again takes as long as running it.
-UNMEASURED = {"test_leaks.py", "test_small_scope.py", "test_stateful.py", "test_two_worlds.py"}
+# They run what other tests measure as well, thousands of times; measuring it again takes longer than running it.
+HARNESS = {
+    "test_canary.py",
+    "test_leaks.py",
+    "test_races.py",
+    "test_small_scope.py",
+    "test_stateful.py",
+    "test_two_worlds.py",
+    "test_two_worlds_jobs.py",
+    "test_two_worlds_surfaces.py",
+}
+# What starts processes, each of which takes about a second: these files, and whatever uses these fixtures.
+PROCESSES = {
+    "test_hostile_server.py",
+    "test_kill.py",
+    "test_packaging.py",
+    "test_processes.py",
+    "test_real_servers.py",
+    "test_serve.py",
+    "test_timeouts.py",
+}
+STARTS_PROCESSES = {"process", "say_anew", "sits"}
+MEASURES_PROCESSES = "COVERAGE_PROCESS_CONFIG"
+"""With this in its environment a process measures its coverage, which may double what it takes."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The harness counts nothing towards coverage. What is marked `long` has more time."""
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """The harness counts nothing towards coverage. What takes long comes first, and has more time."""
     for item in items:
-        if item.path.name in UNMEASURED:
-            item.add_marker("no_cover")
-        if item.path.name in UNMEASURED or item.get_closest_marker("long"):
+        if item.path.name in PROCESSES or not STARTS_PROCESSES.isdisjoint(item.fixturenames):
+            item.add_marker("processes")
+        if item.path.name in HARNESS:
+            item.add_marker("harness")
+        if item.path.name in HARNESS or item.get_closest_marker("long"):
             item.add_marker(pytest.mark.timeout(LONG_SECONDS))
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Run the harness untraced. The mark `no_cover` does not: a worker of xdist has a second tracer below the first."""
+    if item.get_closest_marker("harness") is None:
+        return (yield)
+    trace, trace_threads = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)  # type: ignore[arg-type]
+    try:
+        return (yield)
+    finally:
+        sys.settrace(trace)
+        threading.settrace(trace_threads)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +118,12 @@ class Stream(io.TextIOWrapper):
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test sees, or writes into, the folders of whoever runs it."""
+def _own_environment(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """No test sees, or writes into, the folders of whoever runs it; few have their processes measured."""
+    if request.node.get_closest_marker("measured") is None:
+        monkeypatch.delenv(MEASURES_PROCESSES, raising=False)
     for name in [name for name in os.environ if name.startswith(("TIDEGATE_", "XDG_")) and "TEST" not in name]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))

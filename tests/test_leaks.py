@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import product
 from random import Random
@@ -67,3 +68,7 @@ def test_the_catalogue_is_large_and_each_leak_is_in_it_once() -> None:
     assert len({leak.name for leak in LEAKS}) == len(LEAKS) >= 60
     assert sum(not (leak.by_model or leak.by_put_back) for leak in LEAKS) >= 40
     assert {leaks_owner, leaks_sessions, leaks_storage, leaks_verbs}
+
+
+def test_the_harness_is_not_traced_where_coverage_is_measured() -> None:
+    assert sys.gettrace() is None

@@ -17,6 +17,7 @@ from tests.conftest import Ran, Run
 
 from tidegate.agent.messages import UserMessage
 from tidegate.agent.model import open_model
+from tidegate.agent.model_request import ModelRequest
 from tidegate.agent.prompt import ModelError, ModelErrorKind, Prompt
 
 CANARIES = {level: f"canary-of-{level.lower()}" for level in ("PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED")}
@@ -65,21 +66,39 @@ def server(tmp_path: Path) -> Iterator[Server]:
 Say = Callable[..., Ran]
 
 
+def talk_to(server: Server, model: str) -> dict[str, str]:
+    """The environment of a chat with a model of the server."""
+    return {"TIDEGATE_CHAT_MODEL": model, "TIDEGATE_CHAT_BASE_URL": f"http://127.0.0.1:{server.port}/v1"}
+
+
 @pytest.fixture
-def say(server: Server, home: Path, process: Run) -> Say:
-    """Says one thing, in a process of its own: what was said before was said by another that has ended."""
+def say(server: Server, cli: Run, monkeypatch: pytest.MonkeyPatch) -> Say:
+    """Says one thing, with a store that is opened for it and closed after it. Nobody who is busy is waited for."""
+    monkeypatch.setattr(ModelRequest, "_pause_seconds", lambda *_: 0)
 
     def run(text: str, *words: str, model: str = "plain", **env: str) -> Ran:
-        url = f"http://127.0.0.1:{server.port}/v1"
-        given = {"TIDEGATE_CHAT_MODEL": model, "TIDEGATE_CHAT_BASE_URL": url, **env}
-        return process("--home", str(home), "chat", "--message", text, *words, env=given)
+        with monkeypatch.context() as patch:
+            for name, value in {**talk_to(server, model), **env}.items():
+                patch.setenv(name, value)
+            return cli("chat", "--message", text, *words)
 
     return run
 
 
-def test_a_fact_told_in_one_conversation_is_in_the_next_prompt_after_a_restart(server: Server, say: Say) -> None:
-    assert say("My name is Ada Lovelace.").code == 0
-    told = say("What is my name?", "--new")
+@pytest.fixture
+def say_anew(server: Server, home: Path, process: Run) -> Say:
+    """The same in a process of its own: what was said before was said by another that has ended. Takes seconds."""
+
+    def run(text: str, *words: str, model: str = "plain", **env: str) -> Ran:
+        command = ["--home", str(home), "chat", "--message", text, *words]
+        return process(*command, env={**talk_to(server, model), **env})
+
+    return run
+
+
+def test_a_fact_told_in_one_conversation_is_in_the_next_prompt_after_a_restart(server: Server, say_anew: Say) -> None:
+    assert say_anew("My name is Ada Lovelace.").code == 0
+    told = say_anew("What is my name?", "--new")
     assert told.out == "The user's name is Ada Lovelace.\n"
     assert b"Ada Lovelace" in server.requests[2]  # the first of the second process
 
@@ -92,9 +111,9 @@ def test_a_correction_replaces_it(server: Server, say: Say) -> None:
     assert b"Ada" not in server.requests[-1]
 
 
-def test_a_conversation_goes_on_in_another_process(server: Server, say: Say) -> None:
+def test_a_conversation_goes_on_in_another_process(server: Server, say: Say, say_anew: Say) -> None:
     say("hello")
-    say("my cat is grey", "--json")
+    say_anew("my cat is grey", "--json")
     roles = [message["role"] for message in json.loads(server.requests[-1])["messages"]]
     assert roles == ["system", "user", "assistant", "user", "assistant", "tool"]
 
@@ -108,12 +127,14 @@ def test_the_system_role_holds_the_owners_words_and_ours_alone(server: Server, s
         assert "canary" not in system[0]["content"]
 
 
-def test_nothing_is_in_a_prompt_in_a_file_or_in_a_log_below_its_level(server: Server, say: Say, home: Path) -> None:
+def test_nothing_is_in_a_prompt_in_a_file_or_in_a_log_below_its_level(
+    server: Server, say: Say, say_anew: Say, home: Path
+) -> None:
     seen: dict[str, bytes] = {}
     said = b""
     for level in LEVELS:
         before = len(server.requests)
-        ran = say(f"my secret is {CANARIES[level]}", "--level", level, TIDEGATE_DEBUG="1")
+        ran = say_anew(f"my secret is {CANARIES[level]}", "--level", level, TIDEGATE_DEBUG="1")
         again = say("what is my secret", "--session", f"at-{level}", "--level", level, "--json")
         assert CANARIES[level] in again.json["answer"]
         seen[level] = b"".join(server.requests[before:])
@@ -193,12 +214,15 @@ def test_a_provider_that_is_not_there_is_explained() -> None:
     assert raised.value.kind is ModelErrorKind.UNREACHABLE
 
 
-def test_malformed_arguments_go_back_to_the_provider_as_json(tmp_path: Path, home: Path, process: Run) -> None:
+def test_malformed_arguments_go_back_to_the_provider_as_json(
+    tmp_path: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[dict[str, Any]] = [{"calls": [{"name": "bad name!", "arguments": '{"key": '}]}, {"say": "sorry"}]
     (tmp_path / "script.json").write_text(json.dumps([{"when": "", "steps": steps}]))
     with serving(tmp_path / "requests", str(tmp_path / "script.json")) as server:
-        env = {"TIDEGATE_CHAT_MODEL": "m", "TIDEGATE_CHAT_BASE_URL": f"http://127.0.0.1:{server.port}/v1"}
-        ran = process("--home", str(home), "chat", "--message", "go", "--json", env=env)
+        for name, value in talk_to(server, "m").items():
+            monkeypatch.setenv(name, value)
+        ran = cli("chat", "--message", "go", "--json")
         why = "arguments: must be one JSON object; nothing was done"
         assert ran.json["tools"] == [{"tool": "unknown tool", "failed": True, "refused": False, "reason": why}]
         (assistant,) = (each for each in json.loads(server.requests[-1])["messages"] if each["role"] == "assistant")
@@ -210,10 +234,8 @@ def test_malformed_arguments_go_back_to_the_provider_as_json(tmp_path: Path, hom
 def test_a_chat_that_is_killed_in_the_middle_of_an_answer_has_lost_nothing_that_was_said(
     server: Server, say: Say, home: Path
 ) -> None:
-    url = f"http://127.0.0.1:{server.port}/v1"
-    env = {**os.environ, "TIDEGATE_CHAT_MODEL": "hanging", "TIDEGATE_CHAT_BASE_URL": url}
     command = [sys.executable, "-m", "tidegate", "--home", str(home), "chat", "--message", "hello, I am Ada"]
-    chat = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
+    chat = subprocess.Popen(command, env={**os.environ, **talk_to(server, "hanging")}, stdout=subprocess.PIPE)
     assert chat.stdout is not None
     chat.stdout.read(1)  # the answer has begun
     chat.kill()
