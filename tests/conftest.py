@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from tests.yardstick.backends import BACKENDS, Backend
 
+hypothesis.settings.register_profile("untimed", deadline=None)  # a machine may be busy with other things
+hypothesis.settings.load_profile("untimed")
 PROCESS_SECONDS_MAX = 60  # a bound on hanging, not a measurement
 LONG_SECONDS = 20 * 60
 # They run what other tests measure as well, thousands of times; measuring it again takes longer than running it.

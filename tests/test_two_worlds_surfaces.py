@@ -1,6 +1,7 @@
 """P5 and P6 at the surfaces: no answer of a server, a command or a chat depends on what is above it or beside it.
 
-Few traces go through real processes at each commit, since each takes a hundred of them; in the long run more do.
+Few traces go through real processes at each commit, since each takes dozens of them; in the long run more do. The
+processes of the first are started, those of the others forked from one that has loaded the program.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.conftest import Run
 from tests.yardstick import traces as t
 from tests.yardstick.backends import SqliteBackend
 from tests.yardstick.effort import portions
+from tests.yardstick.forks import forking
 from tests.yardstick.generate import observed_trace
 from tests.yardstick.interference import differences
 from tests.yardstick.surfaces import ChatWorld, CommandWorld, McpProcessWorld, McpWorld, script, told_apart
@@ -38,6 +40,12 @@ def backend() -> Iterator[SqliteBackend]:
     made = SqliteBackend()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def forked() -> Iterator[Run]:
+    with forking() as run:
+        yield run
 
 
 @pytest.fixture(autouse=True)
@@ -86,15 +94,26 @@ def test_no_answer_of_a_server_that_is_a_process(backend: SqliteBackend, seeds: 
 
 
 @seeds(4, 40, 2)
-def test_no_answer_of_a_command_that_is_a_process(backend: SqliteBackend, seeds: range, process: Run) -> None:
+def test_no_answer_of_a_command_that_is_a_process(
+    backend: SqliteBackend, seeds: range, process: Run, forked: Run
+) -> None:
     for seed in seeds:
-        check(partial(CommandWorld, command=process, named=True), backend, f"command process {seed}")
+        made = partial(CommandWorld, command=forked if seed else process, named=True)
+        check(made, backend, f"command process {seed}")
 
 
 @seeds(4, 40, 2)
-def test_no_answer_of_a_chat_that_is_a_process(backend: SqliteBackend, seeds: range, process: Run) -> None:
+def test_no_answer_of_a_chat_that_is_a_process(backend: SqliteBackend, seeds: range, process: Run, forked: Run) -> None:
     for seed in seeds:
-        check(partial(ChatWorld, command=process, named=True), backend, f"chat process {seed}", through_the_agent)
+        made = partial(ChatWorld, command=forked if seed else process, named=True)
+        check(made, backend, f"chat process {seed}", through_the_agent)
+
+
+def test_a_command_answers_alike_started_and_forked(backend: SqliteBackend, process: Run, forked: Run) -> None:
+    place = ["--home", str(backend.home), "--agent", "alike", "--level", "INTERNAL"]
+    assert forked("save", "k", "v", *place).code == 0
+    for words in (["get", "k", "--json"], ["get", "nothing"], ["lost"], ["chat", "--message", "hello", *place[2:4]]):
+        assert forked(*words, *place) == process(*words, *place)
 
 
 # What a maintainer could add to a surface, and must be found

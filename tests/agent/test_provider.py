@@ -17,7 +17,6 @@ from tests.conftest import Ran, Run
 
 from tidegate.agent.messages import UserMessage
 from tidegate.agent.model import open_model
-from tidegate.agent.model_request import ModelRequest
 from tidegate.agent.prompt import ModelError, ModelErrorKind, Prompt
 
 CANARIES = {level: f"canary-of-{level.lower()}" for level in ("PUBLIC", "INTERNAL", "CONFIDENTIAL", "RESTRICTED")}
@@ -73,8 +72,7 @@ def talk_to(server: Server, model: str) -> dict[str, str]:
 
 @pytest.fixture
 def say(server: Server, cli: Run, monkeypatch: pytest.MonkeyPatch) -> Say:
-    """Says one thing, with a store that is opened for it and closed after it. Nobody who is busy is waited for."""
-    monkeypatch.setattr(ModelRequest, "_pause_seconds", lambda *_: 0)
+    """Says one thing in this process, with a store that is opened for it and closed after it."""
 
     def run(text: str, *words: str, model: str = "plain", **env: str) -> Ran:
         with monkeypatch.context() as patch:
@@ -163,8 +161,8 @@ def test_the_key_is_the_one_that_is_named_and_no_other(server: Server, say: Say)
     assert say("hello", TIDEGATE_CHAT_API_KEY_ENV="MY_KEY").code == 2
 
 
-def test_a_provider_that_is_busy_once_is_asked_again(server: Server, say: Say) -> None:
-    ran = say("hello", model="busy-once")
+def test_a_provider_that_is_busy_once_is_asked_again(server: Server, say_anew: Say) -> None:
+    ran = say_anew("hello", model="busy-once")
     assert (ran.code, ran.out) == (0, "Hello. I follow a script; tell me your name.\n")
     assert "trying again" in ran.err
 
@@ -181,23 +179,23 @@ def test_a_provider_that_is_busy_once_is_asked_again(server: Server, say: Say) -
     ],
 )
 def test_what_goes_wrong_is_explained_in_our_own_words(
-    server: Server, say: Say, model: str, kind: ModelErrorKind, requests: int
+    server: Server, say_anew: Say, model: str, kind: ModelErrorKind, requests: int
 ) -> None:
-    ran = say("hello", "--json", model=model)
+    ran = say_anew("hello", "--json", model=model)
     assert (ran.code, ran.json["ended"], ran.json["reason"]) == (1, "failed", kind.value)
     assert len(server.requests) == requests
     assert "secret-canary" not in ran.out + ran.err
 
 
-def test_a_provider_that_breaks_off_in_the_middle_keeps_what_it_said(server: Server, say: Say) -> None:
-    ran = say("hello", "--json", model="breaking")
+def test_a_provider_that_breaks_off_in_the_middle_keeps_what_it_said(server: Server, say_anew: Say) -> None:
+    ran = say_anew("hello", "--json", model="breaking")
     assert (ran.code, ran.json["answer"], ran.json["reason"]) == (1, "Hello. ", ModelErrorKind.BROKEN.value)
-    say("go on")
+    say_anew("go on")
     assert any(message.get("content") == "Hello. " for message in json.loads(server.requests[-1])["messages"])
 
 
-def test_a_provider_that_answers_garbage_is_explained(server: Server, say: Say) -> None:
-    ran = say("hello", "--json", model="garbling")
+def test_a_provider_that_answers_garbage_is_explained(server: Server, say_anew: Say) -> None:
+    ran = say_anew("hello", "--json", model="garbling")
     assert (ran.code, ran.json["ended"]) == (1, "failed")
     assert ran.json["reason"] in [kind.value for kind in ModelErrorKind]
 
@@ -214,15 +212,11 @@ def test_a_provider_that_is_not_there_is_explained() -> None:
     assert raised.value.kind is ModelErrorKind.UNREACHABLE
 
 
-def test_malformed_arguments_go_back_to_the_provider_as_json(
-    tmp_path: Path, cli: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_malformed_arguments_go_back_to_the_provider_as_json(tmp_path: Path, home: Path, process: Run) -> None:
     steps: list[dict[str, Any]] = [{"calls": [{"name": "bad name!", "arguments": '{"key": '}]}, {"say": "sorry"}]
     (tmp_path / "script.json").write_text(json.dumps([{"when": "", "steps": steps}]))
     with serving(tmp_path / "requests", str(tmp_path / "script.json")) as server:
-        for name, value in talk_to(server, "m").items():
-            monkeypatch.setenv(name, value)
-        ran = cli("chat", "--message", "go", "--json")
+        ran = process("--home", str(home), "chat", "--message", "go", "--json", env=talk_to(server, "m"))
         why = "arguments: must be one JSON object; nothing was done"
         assert ran.json["tools"] == [{"tool": "unknown tool", "failed": True, "refused": False, "reason": why}]
         (assistant,) = (each for each in json.loads(server.requests[-1])["messages"] if each["role"] == "assistant")

@@ -42,7 +42,10 @@ SMUGGLED = "a" + "".join(sorted(HIDDEN)) + "z"
 
 
 def test_of_all_characters_exactly_those_are_escaped() -> None:
-    escaped = {char for char in EVERY if char not in escape_invisible(f"a{char}b")}
+    escaped = {char for char in EVERY[:128] if char not in escape_invisible(f"a{char}b")}
+    for start in range(128, len(EVERY), 4_096):  # together, since an escape is made of ASCII alone
+        block = EVERY[start : start + 4_096]
+        escaped |= set(block) - set(escape_invisible("".join(f"a{char}b" for char in block)))
     # Which characters there are is a matter of the version of Unicode; what no version has yet may become anything.
     assert escaped - of("Cn") == EXPECTED - of("Cn")
     assert escaped >= EXPECTED
