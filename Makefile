@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 help:
 	@echo "make demo       set up, then show memory saved, recalled after a restart, and refused to a public session"
 	@echo "make test       set up, then run every check that CI runs"
-	@echo "make test-fast  the same tests without the harness and without processes, in two minutes; measures no coverage"
+	@echo "make test-fast  the same tests without the harness, without processes and without coverage, in two minutes"
 	@echo "make test-deep  the same tests with many more traces and sequences; takes hours"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make bench      measure beside the floors, as JSON; takes minutes, on a quiet machine"
@@ -29,7 +29,7 @@ test: lint
 	$(BIN)/coverage report --omit="src/tidegate/policy/*,src/tidegate/core/*" --fail-under=95
 
 test-fast: .venv/.dev
-	$(BIN)/pytest -n 2 --dist worksteal -m "not harness and not processes"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not harness and not processes and not long"
 
 test-deep: .venv/.dev
 	TIDEGATE_TEST_DEEP=1 $(BIN)/pytest -n 2 --dist worksteal

@@ -28,6 +28,7 @@ from tidegate.storage.sqlite.provider import SqliteProvider
 from tidegate.store import Store
 from tidegate.tools import TOOLS
 
+pytestmark = pytest.mark.long
 ORDERS = [
     *(("write", error) for error in ("ioerr", "full")),
     *((operation, "ioerr") for operation in ("sync", "truncate", "lock", "open", "delete", "read")),

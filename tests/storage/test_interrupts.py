@@ -23,6 +23,7 @@ from tidegate.storage.sqlite.pool import VIEWS_MAX
 from tidegate.storage.sqlite.provider import SqliteProvider
 from tidegate.store import Store
 
+pytestmark = pytest.mark.long
 WATCHED = (str(Path(tidegate.__file__).parent), contextlib.__file__, threading.__file__)
 STRIDES = {"reset": 37}  # each leaves a session, and the next one looks at them all
 PLACES_MAX = 100_000  # more than any act has
