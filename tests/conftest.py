@@ -47,8 +47,6 @@ PROCESSES = {
     "test_timeouts.py",
 }
 STARTS_PROCESSES = {"process", "say_anew", "sits"}
-MEASURES_PROCESSES = "COVERAGE_PROCESS_CONFIG"
-"""With this in its environment a process measures its coverage, which may double what it takes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
@@ -143,12 +141,8 @@ class Stream(io.TextIOWrapper):
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """No test sees, or writes into, the folders of whoever runs it; few have their processes measured."""
-    if request.node.get_closest_marker("measured") is None:
-        monkeypatch.delenv(MEASURES_PROCESSES, raising=False)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test sees, or writes into, the folders of whoever runs it."""
     for name in [name for name in os.environ if name.startswith(("TIDEGATE_", "XDG_")) and "TEST" not in name]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp()))
