@@ -54,7 +54,7 @@ ALLOWED = {
     "mcp_types": ("server.protocol", "server.resources", "gateway.connections", "gateway.guard", "gateway.wire"),
     "httpx2": ("gateway.http",),
     "pydantic": ("server.protocol", "server.resources", "gateway.connections", "gateway.wire"),
-    "anyio": ("server.protocol", "server.resources", "gateway.wire"),
+    "anyio": ("server.protocol", "server.served_session", "gateway.wire"),
     "pydantic_ai": ("agent.model",),
     "cronsim": ("jobs.schedule",),
     "yaml": ("transfer.importers.front_matter",),
@@ -281,7 +281,7 @@ def test_libraries_of_the_extras_are_never_imported_by_the_command_line_as_it_lo
 
 
 # What commands share, and what is one command's own.
-SHARED = {"cli.common", "cli.output"}
+SHARED = {"cli.common", "cli.installing", "cli.output"}
 PARTS = {"cli.chat": {"cli.chat_session"}, "cli.chat_session": {"cli.terminal"}, "cli.servers": {"cli.demo"}}
 
 

@@ -129,7 +129,7 @@ def test_a_resource_that_counts_what_is_hidden_is_found(
     backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def text(offers: protocol_context.MemoryResources) -> str:
-        return f"{hidden(offers.session)} memories"
+        return f"{await offers.served.run(hidden)} memories"
 
     monkeypatch.setattr(protocol_context.MemoryResources, "_text", text)
     traces = (observed_trace(f"server {seed}", LENGTH) for seed in range(40))

@@ -146,8 +146,9 @@ def test_nothing_of_what_a_provider_wrote_is_in_an_error(error: Exception, kind:
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    with pytest.raises(InvalidArgument, match=r"pip install 'tidegate\[agent\]'"):
+    with pytest.raises(InvalidArgument, match=r"it comes with tidegate\[agent\]$") as raised:
         open_model("openai:any")
+    assert raised.value.details["install"] == "tidegate[agent]"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,7 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         ("nonsense", "provider:model"),
         ("nobody:any", "no provider is called nobody; write provider:model"),
         ("openai:gpt-5-mini", "set OPENAI_API_KEY"),
-        ("anthropic:any", r"not installed: pip install 'pydantic-ai-slim\[anthropic\]'$"),
+        ("anthropic:any", r"not installed; it comes with pydantic-ai-slim\[anthropic\]$"),
     ],
 )
 def test_a_model_that_cannot_be_opened_says_what_to_do(monkeypatch: pytest.MonkeyPatch, name: str, hint: str) -> None:

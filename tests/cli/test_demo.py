@@ -14,8 +14,10 @@ import pytest
 from tests.conftest import Run
 
 from tidegate.cli import demo
+from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.server import protocol
+from tidegate.server.served_session import ServedSession
 from tidegate.storage.inmemory.provider import InMemoryProvider
 from tidegate.store import Store
 from tidegate.tools import TOOLS
@@ -84,7 +86,7 @@ def play(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sabotage], 
             opened = store.session("assistant", session)
 
             async def call_tool(name: str, arguments: dict[str, Any], **_: object) -> SimpleNamespace:
-                answer = protocol.answer(opened, name, arguments)
+                answer = await protocol.answer(ServedSession(lambda: opened), name, arguments)
                 replaced = sabotage(session, name, answer.structured_content or {})
                 return SimpleNamespace(is_error=answer.is_error, structured_content=replaced)
 
@@ -255,7 +257,8 @@ def test_without_a_script_the_configuration_names_the_interpreter(monkeypatch: p
     assert (server["command"], server["args"][:3]) == ("/nowhere/python", ["-m", "tidegate", "mcp"])
 
 
-def test_without_the_library_it_says_in_one_line_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(SystemExit, match=r"pip install 'tidegate\[server\]'"):
+    with pytest.raises(InvalidArgument, match=r"it comes with tidegate\[server\]$") as raised:
         demo.run()
+    assert raised.value.details["install"] == "tidegate[server]"

@@ -267,4 +267,4 @@ def test_without_the_library_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "tidegate.gateway.connections", None)
     ran = cli("tools", "list", "--json")
     assert ran.code == 2
-    assert "pip install 'tidegate[server]'" in ran.error["message"]
+    assert ran.error["install"] == "tidegate[server]"

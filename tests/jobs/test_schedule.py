@@ -225,5 +225,6 @@ def test_nothing_is_due_in_the_quiet_hours_and_then_at_their_end() -> None:
 
 def test_without_the_calendar_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cronsim", None)
-    with pytest.raises(InvalidArgument, match=r"pip install 'tidegate\[agent\]'"):
+    with pytest.raises(InvalidArgument, match=r"it comes with tidegate\[agent\]$") as raised:
         read_schedule("0 9 * * *", "UTC")
+    assert raised.value.details["install"] == "tidegate[agent]"

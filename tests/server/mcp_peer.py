@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Self, cast
 
 from tidegate.server import protocol, stdio
+from tidegate.server.served_session import ServedSession
 from tidegate.session import Session
 
 PATIENCE_SECONDS = 60.0  # only ever waited out by a test that fails
@@ -124,14 +125,17 @@ class ServerProcess(Peer):
 
 
 @contextmanager
-def serving(session: Session, *, instructions: str = "", at_end: Callable[[], None] = lambda: None) -> Iterator[Peer]:
+def serving(
+    session: Session | ServedSession, *, instructions: str = "", at_end: Callable[[], None] = lambda: None
+) -> Iterator[Peer]:
     """A peer of a server that runs in a thread, over real pipes."""
+    served = session if isinstance(session, ServedSession) else ServedSession(lambda: session)
     (server_reads, peer_writes), (peer_reads, server_writes) = os.pipe(), os.pipe()
     wire = stdio.Wire(os.fdopen(server_reads, "rb"), os.fdopen(server_writes, "wb", buffering=0))
 
     async def run() -> None:
         with wire.incoming, wire.outgoing:
-            server = protocol.build(session, instructions=instructions)
+            server = protocol.build(served, instructions=instructions)
             await protocol.ClientConnection(server, wire).run(at_end=at_end)
 
     thread = threading.Thread(target=asyncio.run, args=(run(),))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.conftest import Run
+from tests.server.mcp_peer import INITIALIZE, ServerProcess
 
 from tidegate.agent.spine import SPINE
 from tidegate.core.guidance import GUIDANCE, HEAD_CHARS, INSTRUCTIONS_CHARS, SPINE_BYTES_MAX, read_instructions
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.server.serve import instructions_of
 from tidegate.tools import TOOLS
 
 
@@ -74,7 +75,26 @@ def test_a_spine_that_cannot_be_used_is_an_error_and_never_cut(home: Path, data:
     assert str(path) not in raised.value.message
 
 
-def test_a_folder_in_the_place_of_spine_stops_the_server_with_one_line(home: Path, process: Run) -> None:
+@pytest.mark.parametrize("data", [b"x" * (SPINE_BYTES_MAX + 1), b"\xff\xfe", None], ids=["large", "bytes", "folder"])
+def test_without_a_spine_that_can_be_read_the_server_gives_the_guidance_alone_and_tells_the_owner(
+    home: Path, data: bytes | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if data is None:
+        (home / "agents" / "assistant" / "SPINE.md").mkdir(parents=True)
+    else:
+        write_spine(home, data)
+    assert instructions_of(home, "assistant") == GUIDANCE
+    said = capfd.readouterr().err
+    assert said.startswith("tidegate mcp: SPINE.md: must be ")
+    assert said.endswith("; the model gets the guidance alone\n")
+
+
+def test_a_server_without_its_spine_answers(home: Path) -> None:
     (home / "agents" / "assistant" / "SPINE.md").mkdir(parents=True)
-    ran = process("mcp", "--home", str(home))
-    assert (ran.code, ran.out, ran.err) == (3, "", "tidegate: SPINE.md: must be a readable file in UTF-8\n")
+    with ServerProcess(["--home", str(home)]) as peer:
+        assert peer.ask("initialize", INITIALIZE)["result"]["instructions"] == GUIDANCE
+        assert peer.call("memory_save", key="k", content="x")["saved"] is True
+        assert peer.end() == (
+            0,
+            "tidegate mcp: SPINE.md: must be a readable file in UTF-8; the model gets the guidance alone\n",
+        )

@@ -21,6 +21,7 @@ from tests.server.mcp_peer import INITIALIZE, PATIENCE_SECONDS, ServerProcess
 import tidegate
 from tidegate import Level
 from tidegate.core.guidance import GUIDANCE
+from tidegate.server.resources import URI
 
 Use = Callable[[Client[StdioTransport]], Awaitable[Any]]
 
@@ -93,10 +94,18 @@ def test_after_a_reset_it_answers_session_ended_and_the_name_is_dead(home: Path,
             assert "--session" in error["message"]
 
     through_client(home, use)
-    again = process("mcp", *server(home, "--session", "main"))
-    assert (again.code, again.out) == (1, "")
-    assert again.err.startswith("tidegate: session ended")
-    assert again.err.count("\n") == 1
+    with ServerProcess(server(home, "--session", "main")) as peer:
+        peer.greet()
+        for _ in range(2):
+            error = peer.call("memory_save", key="k", content="y")["error"]
+            assert (error["code"], error["rule"]) == ("REFUSED", "P7")
+            assert error["message"].startswith("session ended")
+            assert "--session" in error["message"]
+        assert "error" in peer.ask("resources/read", {"uri": URI})
+        code, said = peer.end()
+    assert code == 0
+    assert said.startswith("tidegate mcp: session ended")
+    assert said.count("\n") == 1
 
 
 def test_the_taint_is_the_higher_of_the_stored_one_and_the_level(home: Path) -> None:
@@ -295,19 +304,24 @@ def test_nothing_but_the_protocol_reaches_standard_output() -> None:
 @pytest.mark.parametrize(
     ("setup", "line"),
     [
-        (
-            "sys.modules['mcp'] = None",
-            "tidegate mcp: the MCP library is not installed: pip install 'tidegate[server]'\n",
-        ),
-        ("os.close(0)", "tidegate mcp: standard input and output must be open; an MCP client opens them\n"),
+        ("sys.modules['mcp'] = None", "the MCP library is not installed; it comes with tidegate[server]: "),
+        ("os.close(0)", "standard input and output must be open; an MCP client opens them\n"),
+        ("os.environ['TIDEGATE_LIMITS_TAGS_MAX'] = '0'", "TIDEGATE_LIMITS_TAGS_MAX: must be a whole number"),
+        ("sys.argv += ['--agent', 'A/B']", "agent: use 1 to 64 of a-z"),
+        ("sys.argv += ['--session', '']", "name: must not be empty\n"),
+        ("sys.argv += ['--home', 'file:///etc']", "home: is a folder, not a URL"),
     ],
-    ids=["no library", "no input"],
+    ids=["no library", "no input", "environment", "agent", "name", "home"],
 )
-def test_what_it_cannot_do_without_is_said_in_one_line(home: Path, setup: str, line: str) -> None:
+def test_what_stays_wrong_while_it_runs_ends_it_at_once_with_one_line(home: Path, setup: str, line: str) -> None:
     script = f"import os, sys; {setup}; from tidegate.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", script, "mcp", *server(home)]
     ran = subprocess.run(command, input=b"", capture_output=True, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr.decode()) == (1, b"", line)
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    said = ran.stderr.decode()
+    assert said.removeprefix("tidegate: ").removeprefix("mcp: ").startswith(line)
+    assert said.count("\n") == 1
+    assert not home.exists()
 
 
 @pytest.mark.parametrize("terminal", [True, False])

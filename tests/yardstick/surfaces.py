@@ -76,7 +76,6 @@ class McpProcessWorld(McpWorld):
         return seat.named
 
     def _served(self, seat: t.Seat, session: Session) -> Any:
-        session.context()  # with an ended session no server starts
         return ServerProcess(place(self.backend, seat, session))
 
 

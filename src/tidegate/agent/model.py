@@ -31,15 +31,16 @@ def open_model(name: str, base_url: str | None = None, key: str | None = None) -
         from pydantic_ai import models
         from pydantic_ai.exceptions import UserError
     except ModuleNotFoundError:
-        raise _bad("the model library is not installed: pip install 'tidegate[agent]'") from None
+        raise _not_installed("the model library", "tidegate[agent]") from None
     try:
         if base_url is not None:
             return ProviderModel(_compatible(name, base_url, key), says_when_done=True)
         return ProviderModel(models.infer_model(name))
     except ImportError as error:
-        named = re.search(r"pydantic-ai-slim(\[[a-z-]+\])", str(error))
-        what = f": pip install 'pydantic-ai-slim{named[1]}'" if named else ""
-        raise _bad(f"the library of this provider is not installed{what}") from None
+        named = re.search(r"pydantic-ai-slim\[[a-z-]+\]", str(error))
+        if named is None:
+            raise _bad("the library of this provider is not installed") from None
+        raise _not_installed("the library of this provider", named[0]) from None
     except UserError as error:
         missing = re.search(r"[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)", str(error))
         if missing:
@@ -226,6 +227,11 @@ def _model_error(error: Exception) -> ModelError:
     _log.info("a model request failed: %s", type(error).__name__)
     kind = next((kind for raised, kind in kinds if isinstance(error, raised)), ModelErrorKind.BROKEN)
     return ModelError(kind, retry_after_seconds=getattr(error, "retry_after", None))
+
+
+def _not_installed(what: str, package: str) -> InvalidArgument:
+    message = f"chat.model: {what} is not installed; it comes with {package}"
+    return InvalidArgument(message, argument="chat.model", install=package)
 
 
 def _bad(reason: str) -> InvalidArgument:

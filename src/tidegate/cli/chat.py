@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -51,6 +52,9 @@ def chat(message: str | None, new: bool) -> int:
         text = check_content(text, settings.limits, "message")
     if text is None and (options().json or not (sys.stdin.isatty() and sys.stdout.isatty())):
         raise InvalidArgument("message: with --json or without a terminal, give --message", argument="message")
+    if text is None and find_spec("rich") is None:
+        missing = "chat: the terminal library is not installed; it comes with tidegate[agent]"
+        raise InvalidArgument(missing, install="tidegate[agent]")
     with open_store() as store, Chat(store, home, settings, model, place) as conversation:
         return conversation.say_once(text, as_json=options().json) if text is not None else conversation.run()
 

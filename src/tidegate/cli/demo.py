@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.cli import output
+from tidegate.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -29,12 +30,14 @@ class UnlikeClaimed(Exception):
 def run() -> int:
     """Show everything on standard output. Return 0, or 1 if an answer differs from its claim.
 
-    Raises: SystemExit, with one line to show, if the extra is not installed.
+    Raises: InvalidArgument if the extra is not installed.
     """
     try:
         import mcp  # noqa: F401  only to check that it is installed
     except ModuleNotFoundError:
-        sys.exit("tidegate demo: the MCP library is not installed: pip install 'tidegate[server]'")
+        raise InvalidArgument(
+            "demo: the MCP library is not installed; it comes with tidegate[server]", install="tidegate[server]"
+        ) from None
     output.warn("tidegate demo: starting a few server processes; this takes some seconds")
     # A client closes its transport with a delay. A home that is still in use must not fail the demo.
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-", ignore_cleanup_errors=True) as folder:

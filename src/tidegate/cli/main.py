@@ -137,8 +137,17 @@ def _fail(error: TidegateError, words: Sequence[str]) -> int:
     else:
         level = error.details.get("visible_at")  # of a visible variant that the command did not act on
         elsewhere = "" if level is None else f"{output.elsewhere(error)}; use --level {level}"
-        output.warn(f"tidegate: {error.message}{elsewhere}")
+        output.warn(f"tidegate: {error.message}{elsewhere}{_installed_by(error)}")
     return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
+
+
+def _installed_by(error: TidegateError) -> str:
+    """Return how to install what is missing, in this very environment."""
+    if "install" not in error.details:
+        return ""
+    from tidegate.cli.installing import install_command
+
+    return f": {install_command(str(error.details['install']))}"
 
 
 def _discard_output() -> None:

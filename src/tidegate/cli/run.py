@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from importlib.util import find_spec
 
 import click
 
@@ -30,6 +31,7 @@ def run(once: bool) -> int:
     delivered. If a run in progress may be dead, --once waits for run.lease_seconds.
     """
     from tidegate.agent.opening import open_configured
+    from tidegate.cli.installing import install_command
     from tidegate.config.home import find_home
     from tidegate.config.reader import read_settings
     from tidegate.worker.supervisor import Supervisor
@@ -40,6 +42,9 @@ def run(once: bool) -> int:
     settings = read_settings(home)
     open_configured(settings.chat)  # fails before any work starts
     _log_plainly()
+    if any(each.kind == "apprise" for each in settings.channels.values()) and find_spec("apprise") is None:
+        command = install_command("tidegate[agent]")
+        output.warn(f"tidegate run: apprise is not installed, so nothing goes out by it; this installs it: {command}")
     only = click.get_current_context().meta.get("agent")
     with open_store() as store:
         failures = Failures(lambda line: output.warn(f"tidegate run: {line}"))

@@ -167,7 +167,9 @@ def _look(server: Server) -> Definitions:
     try:
         from tidegate.gateway.connections import look
     except ModuleNotFoundError:
-        raise InvalidArgument("tools: the MCP library is not installed: pip install 'tidegate[server]'") from None
+        raise InvalidArgument(
+            "tools: the MCP library is not installed; it comes with tidegate[server]", install="tidegate[server]"
+        ) from None
     from tidegate.gateway.diagnostics import CutOffError
 
     info(f"{server.name}: asking for its tools")

@@ -48,6 +48,12 @@ def read_settings(home: Path, environ: Mapping[str, str] = os.environ) -> Settin
     return settings
 
 
+def check_environment(environ: Mapping[str, str] = os.environ) -> None:
+    """Raise InvalidArgument for a variable that will not do: unlike the file, it stays so while the process runs."""
+    for _ in _from_environment(environ):
+        pass
+
+
 def _check(settings: Settings) -> None:
     """Raise InvalidArgument if settings contradict one another: nothing is guessed."""
     for section in ("run", "trigger"):

@@ -68,6 +68,11 @@ class Sessions:
         row = self._named.find(check_agent(agent), self._check_name(name))
         return self.living(row.id if row else None, "resume")
 
+    def id_of(self, agent: str, name: str) -> str | None:
+        """Return the id of the session that has or had this name. Nothing is resumed, and nothing entered."""
+        row = self._named.find(check_agent(agent), self._check_name(name))
+        return row.id if row else None
+
     def _settled(self, agent: str, name: str) -> SessionRow | None:
         """Return the session of this name as it is stored, once it and its parents are as the audit says (P4, P7)."""
         row = self._named.find(agent, name)

@@ -188,8 +188,8 @@ def _fields(text: str, zone: tzinfo) -> str:
     try:
         from cronsim import CronSim, CronSimError
     except ModuleNotFoundError:
-        missing = "schedule: the calendar is not installed: pip install 'tidegate[agent]'"
-        raise NoCalendarError(missing, argument="schedule") from None
+        missing = "schedule: the calendar is not installed; it comes with tidegate[agent]"
+        raise NoCalendarError(missing, argument="schedule", install="tidegate[agent]") from None
     try:
         first = next(CronSim(text, datetime(2000, 1, 1, tzinfo=zone)), None)
     except CronSimError as error:

@@ -78,16 +78,15 @@ class Doctor:
             findings = list(examine_key_file(settings.audit.key_file) if settings.audit.key_file else ())
             return _Settings(findings, chains_checked=True, secret=settings.audit.secret())
         except TidegateError as failure:
-            advice = "Correct it. Until then no command or server runs, and audit chains are not checked."
+            advice = "Correct it. Until then no command works, every call to a server fails, and no chain is checked."
             return _Settings([error("config.toml", failure.message, advice)], chains_checked=False, secret=None)
 
     def _guidance(self, agent: str) -> Iterator[Finding]:
         try:
             chars = len(read_instructions(self.home, agent))
         except StorageError as failure:
-            yield error(
-                f"agents/{agent}/SPINE.md", failure.message, "Correct it: until then the model does not get it."
-            )
+            advice = "Correct it. Until then the agent does not answer, and MCP clients get only the guidance."
+            yield error(f"agents/{agent}/SPINE.md", failure.message, advice)
             return
         if chars > INSTRUCTIONS_CHARS:
             yield warning(

@@ -23,7 +23,7 @@ GENERATIONS_MAX = 3
 
 UNKNOWN_SESSION = Deny(PolicyRule.P13, "unknown session: the owner makes one with `tidegate session new`")
 OLDER_COPY = Deny(PolicyRule.P4, "sessions are lost: control.db is an older copy; the owner runs `tidegate doctor`")
-_ENDED = Deny(PolicyRule.P7, "session ended: the owner starts a new one, under a new name")
+ENDED = Deny(PolicyRule.P7, "session ended: the owner starts a new one, under a new name")
 _UNCLEARED = Deny(PolicyRule.P14, "nothing goes there: it has no clearance in config.toml")
 _HELD = Deny(PolicyRule.P14, "this conversation has read what must not go there: the owner can start a fresh session")
 _LEAVING = Deny(PolicyRule.P1, "the result was withheld: it is not for this session")
@@ -60,7 +60,7 @@ def decide(event: PolicyEvent) -> Decision:
 def _living(state: SessionState | None) -> SessionState | Deny:
     if state is None:
         return UNKNOWN_SESSION
-    return _ENDED if state.ended else state
+    return ENDED if state.ended else state
 
 
 def _before_tool(event: PreToolCall) -> Decision:

@@ -23,13 +23,13 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
 
-from tidegate.errors import StorageError, TidegateError
+from tidegate.errors import TidegateError
 from tidegate.server import stdio
 from tidegate.server.resources import MemoryResources, shown
+from tidegate.server.served_session import ServedSession
 from tidegate.tools import TOOLS
 
 if TYPE_CHECKING:
-    from tidegate.session import Session
     from tidegate.tools.tool import Tool
 
 READ_AHEAD_MAX = 1024
@@ -44,25 +44,23 @@ LIST_TTL_MS = 60 * 60 * 1000
 DRAIN_SECONDS = 3.0
 """How long lines that were read may still be answered, once the input has ended or a signal came."""
 
-_log = logging.getLogger(__name__)
 # P12: the SDK logs what it cannot validate, contents included.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 logging.getLogger("mcp").propagate = False
 
 
-def build(session: Session, *, instructions: str) -> Server[Any]:
-    """Return the server of one session, for any transport of the SDK."""
+def build(served: ServedSession, *, instructions: str) -> Server[Any]:
+    """Return the server of one session, for any transport of the SDK. What lists and greets needs no session."""
     # The same for everyone, whatever the session may see: so any cache may keep it (P5).
     tools = [_definition(tool) for tool in TOOLS.values()]
     listing = types.ListToolsResult(tools=tools, ttl_ms=LIST_TTL_MS, cache_scope="public")
-    turns = anyio.CapacityLimiter(1)  # calls run one at a time, in the order in which they came
-    resources = MemoryResources(session, turns)
+    resources = MemoryResources(served)
 
     async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
         return listing
 
     async def call_tool(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return await to_thread.run_sync(answer, session, params.name, params.arguments or {}, limiter=turns)
+        return await answer(served, params.name, params.arguments or {})
 
     return Server(
         "tidegate",
@@ -79,17 +77,13 @@ def build(session: Session, *, instructions: str) -> Server[Any]:
     )
 
 
-def answer(session: Session, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+async def answer(served: ServedSession, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
     """Return the answer to a tool call: one JSON object, as structured content and as text. Raises nothing."""
+    known = name if name in TOOLS else ""  # the agent of this package may have more tools: here they are unknown
     try:
-        # A tool that is not listed here is unknown here, though the agent of this package may have it.
-        return _result(session.call_tool(name if name in TOOLS else "", arguments))
+        return await served.run(lambda session: _result(session.call_tool(known, arguments)))
     except TidegateError as error:
         return _result({"error": shown(error)}, is_error=True)
-    except Exception as error:  # noqa: BLE001
-        # P17: whatever it is, the answer is no. P12: none of its text leaves.
-        _log.error("a call failed: %s", type(error).__name__)
-        return _result({"error": StorageError("the store cannot answer").to_dict()}, is_error=True)
 
 
 class ClientConnection:

@@ -5,20 +5,14 @@ Each is read through the gate, like a tool call (P4, P7); the lists are the same
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import mcp_types as types
-from anyio import CapacityLimiter, to_thread
 from mcp import MCPError
 
-from tidegate.errors import Refused, StorageError, TidegateError
+from tidegate.errors import Refused, TidegateError
 from tidegate.policy.decisions import PolicyRule
-
-if TYPE_CHECKING:
-    from tidegate.session import Session
+from tidegate.server.served_session import ServedSession
 
 URI = "tidegate://memory"
 PROMPT = "memory"
@@ -29,15 +23,13 @@ _DESCRIPTION = (
     "The rules, preferences, persona and project memories that this session may see, marked as data, for the user's "
     "part of a prompt."
 )
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryResources:
-    """The handlers of resources and prompts for one session. turns: shared with its tool calls."""
+    """The handlers of resources and prompts for one session."""
 
-    session: Session
-    turns: CapacityLimiter
+    served: ServedSession
 
     async def list_resources(self, _context: object, _params: object) -> types.ListResourcesResult:
         resource = types.Resource(uri=URI, name=PROMPT, title=_TITLE, description=_DESCRIPTION, mime_type="text/plain")
@@ -69,25 +61,16 @@ class MemoryResources:
         )
 
     async def _text(self) -> str:
-        return await to_thread.run_sync(answered, lambda: self.session.context().text or NOTHING, limiter=self.turns)
-
-
-def answered(read: Callable[[], str]) -> str:
-    """Return what `read` returns. Raises: MCPError alone, with one of our errors in it."""
-    try:
-        return read()
-    except TidegateError as error:
-        failed = shown(error)
-    except Exception as error:  # noqa: BLE001
-        # P17: whatever it is, the answer is no. P12: none of its text leaves.
-        _log.error("a request failed: %s", type(error).__name__)
-        failed = StorageError("the store cannot answer").to_dict()
-    raise MCPError(_FAILED, str(failed["message"]), {"error": failed})
+        try:
+            return await self.served.run(lambda session: session.context().text or NOTHING)
+        except TidegateError as error:
+            failed = shown(error)
+            raise MCPError(_FAILED, str(failed["message"]), {"error": failed}) from None
 
 
 def shown(error: TidegateError) -> dict[str, object]:
     """Return an error as clients see it: where the session has ended, with how to go on."""
     found = error.to_dict()
     if isinstance(error, Refused) and error.rule is PolicyRule.P7:
-        found["message"] = f"{error.message}; then start this server with it (tidegate mcp --session NAME)"
+        found["message"] = f"{error.message}; then start this server again (tidegate mcp --session NAME)"
     return found

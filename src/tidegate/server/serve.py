@@ -8,51 +8,92 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tidegate
-from tidegate import Level
 from tidegate.config.home import find_home
-from tidegate.core.guidance import read_instructions
+from tidegate.config.reader import check_environment
+from tidegate.core.guidance import GUIDANCE, read_instructions
+from tidegate.errors import InvalidArgument, StorageError, TidegateError
+from tidegate.policy.levels import Level
+from tidegate.records.limits import Limits
+from tidegate.records.validation import check_agent, check_key
 from tidegate.server import stdio
-from tidegate.session import Session
+
+if TYPE_CHECKING:
+    from tidegate.server.served_session import ServedSession
 
 EXIT_SECONDS = 4.0
 """After this time the process ends, whatever still hangs. A save that hangs is then stored whole or not at all."""
 
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
+_ANY_LENGTH = Limits(key_chars_max=sys.maxsize)  # how long a name may be is a setting: each opening reads it
 
 
 def serve(home: str | Path | None, agent: str, name: str | None, level: Level) -> int:
     """Answer MCP requests on standard input until it ends or a signal says so; then 0, within 5 seconds.
 
-    name: the session, opened or resumed; without one, an ephemeral session at exactly `level`.
-    For the main thread of a process. Raises: SystemExit, with one line to show, when the extra is not installed or
-    standard input and output are not open; InvalidArgument, Refused, StorageError, as `Store.session`.
+    name: the session, opened or resumed; without one, an ephemeral session at exactly `level`. It is opened beside the
+    handshake. What keeps it from being opened is told to each call, and on standard error.
+    For the main thread of a process. Raises: InvalidArgument, for what stays wrong as long as the process runs: the
+    arguments, the environment, a missing extra, standard input or output that is not open.
     """
     _on_signals(partial(sys.exit, 0))
-    with tidegate.open(home) as store:
-        _serve(store.session(agent, name=name, level=level), read_instructions(find_home(home), agent))
-    return 0
-
-
-def _serve(session: Session, instructions: str) -> None:
+    check_agent(agent)
+    check_environment()
+    if name is not None:
+        check_key(name, _ANY_LENGTH, "name")
+    instructions = instructions_of(home, agent)
     try:
         wire = stdio.claim()
     except OSError:
-        sys.exit("tidegate mcp: standard input and output must be open; an MCP client opens them")
+        raise InvalidArgument("mcp: standard input and output must be open; an MCP client opens them") from None
     try:
         from tidegate.server import protocol
+        from tidegate.server.served_session import ServedSession, SessionOpener
     except ModuleNotFoundError:
-        sys.exit("tidegate mcp: the MCP library is not installed: pip install 'tidegate[server]'")
+        raise InvalidArgument(
+            "mcp: the MCP library is not installed; it comes with tidegate[server]", install="tidegate[server]"
+        ) from None
 
     async def run() -> None:
-        connection = protocol.ClientConnection(protocol.build(session, instructions=instructions), wire)
+        served = ServedSession(opener)
+        connection = protocol.ClientConnection(protocol.build(served, instructions=instructions), wire)
         _on_signals(partial(asyncio.get_running_loop().call_soon_threadsafe, connection.ending.set))
-        await connection.run(at_end=_end_soon)
+        async with asyncio.TaskGroup() as tasks:
+            # Now, not at the first call: the owner finds the session, and a later life of its name is another (P7).
+            tasks.create_task(_begin(served))
+            await connection.run(at_end=_end_soon)
 
-    asyncio.run(run())
+    with closing(SessionOpener(partial(tidegate.open, home), agent, name, level)) as opener:
+        asyncio.run(run())
+    return 0
+
+
+async def _begin(served: ServedSession) -> None:
+    try:
+        await served.run(lambda _: None)
+    except TidegateError as error:
+        _tell(error.message)
+
+
+def instructions_of(home: str | Path | None, agent: str) -> str:
+    """Return what the client's model is told; where SPINE.md cannot be read, the guidance alone."""
+    try:
+        return read_instructions(find_home(home), agent)
+    except StorageError as error:
+        _tell(f"{error.message}; the model gets the guidance alone")
+        return GUIDANCE
+
+
+def _tell(text: str) -> None:
+    """Write a line for the owner to standard error."""
+    with suppress(OSError):  # nobody reads it
+        sys.stderr.write(f"tidegate mcp: {text}\n")
+        sys.stderr.flush()
 
 
 def _on_signals(act: Callable[[], object]) -> None:

@@ -92,7 +92,7 @@ def _notify(channel: ChannelSettings, message: Notification, environ: Mapping[st
     try:
         import apprise
     except ModuleNotFoundError:
-        raise DeliveryError("apprise is not installed: pip install 'tidegate[agent]'", lasting=True) from None
+        raise DeliveryError("apprise is not installed; it comes with tidegate[agent]", lasting=True) from None
     url = environ.get(channel.url_env, "") if channel.url_env else channel.url
     if not url:
         raise DeliveryError("the channel's environment variable is not set", lasting=True)

@@ -1,0 +1,127 @@
+"""The session that a server serves: opened beside the handshake, again where that failed, and never another (P7).
+
+A server that did not answer would say less than one whose calls say why they fail. So nothing that can pass keeps it
+from starting: a store that is busy, read-only, damaged or full, a mistake in the settings, a session that has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+from tidegate.errors import Refused, StorageError, TidegateError
+from tidegate.policy.decisions import PolicyRule
+from tidegate.policy.rules import ENDED
+
+if TYPE_CHECKING:
+    from tidegate.policy.levels import Level
+    from tidegate.session import Session
+    from tidegate.store import Store
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class SessionOpener:
+    """Opens one session: by its name, or an ephemeral one without.
+
+    What has the name when it is first looked up is the session. Whatever has it later is another life, and refused,
+    though the first attempt failed before it could serve a call (P7).
+    """
+
+    def __init__(self, open_store: Callable[[], Store], agent: str, name: str | None, level: Level) -> None:
+        self._open_store = open_store
+        self._agent = agent
+        self._name = name
+        self._level = level
+        self._first: str | None = None
+        self._store: Store | None = None
+
+    def __call__(self) -> Session:
+        """Return the session, in a store that stays open.
+
+        Raises: Refused; InvalidArgument, LimitExceeded, StorageError, after which it can be called again.
+        """
+        store = self._open_store()
+        try:
+            session = self._open(store)
+        except BaseException:
+            store.close()
+            raise
+        self._store = store
+        return session
+
+    def close(self) -> None:
+        """Give the store back, if it is open."""
+        if self._store is not None:
+            self._store.close()
+
+    def _open(self, store: Store) -> Session:
+        named = None if self._name is None else store.sessions.id_of(self._agent, self._name)
+        if self._first is None:
+            self._first = named
+        elif named != self._first:
+            raise Refused(ENDED.hint, rule=ENDED.rule)
+        try:
+            session = store.session(self._agent, name=self._name, level=self._level)
+        except Refused as refused:
+            if named is not None:
+                raise
+            # Sessions are lost, and this may be one of them: then whatever gets the name is another.
+            raise Refused(refused.reason, rule=PolicyRule.P7) from None
+        if self._first not in (None, session.id):  # it got the name after the look
+            raise Refused(ENDED.hint, rule=ENDED.rule)
+        return session
+
+
+class ServedSession:
+    """The session of a process. Calls run one at a time, in the order in which they came, and never in the event loop.
+
+    opener: returns the session, or raises. It is called until it returns one, and not after a refusal by P7.
+    """
+
+    def __init__(self, opener: Callable[[], Session]) -> None:
+        self._opener = opener
+        self._turns = CapacityLimiter(1)
+        self._session: Session | None = None
+        self._failure: Exception | None = None
+        self._ended: Refused | None = None
+
+    async def run(self, act: Callable[[Session], T]) -> T:
+        """Return what `act` returns for the session. Raises: TidegateError alone."""
+        # A call that waits while the opening fails has its answer: it does not wait as long once more.
+        return await to_thread.run_sync(self._run, act, self._failure, limiter=self._turns)
+
+    def _run(self, act: Callable[[Session], T], failure_before: Exception | None) -> T:
+        try:
+            return act(self._living(failure_before))
+        except Refused as refused:
+            if refused.rule is PolicyRule.P7:
+                self._ended = refused
+            raise
+        except TidegateError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # P17: whatever it is, the answer is no. P12: none of its text leaves.
+            _log.error("a call failed: %s", type(error).__name__)
+            raise StorageError("the store cannot answer") from None
+
+    def _living(self, failure_before: Exception | None) -> Session:
+        if self._ended is not None:
+            # P7: whatever the store says by now, as of an older copy of it. What is refused is entered, if it can be.
+            with suppress(TidegateError):
+                _ = self._session and self._session.taint
+            raise Refused(self._ended.reason, rule=self._ended.rule)
+        if self._session is None:
+            if self._failure is not None and self._failure is not failure_before:
+                raise self._failure.with_traceback(None)
+            try:
+                self._session = self._opener()
+            except Exception as error:
+                self._failure = error
+                raise
+        return self._session
