@@ -392,3 +392,12 @@ def test_p7_an_erased_agent_has_no_session_left_that_could_make_it_anew(scene: S
         with pytest.raises(Refused, match="session ended"):
             session.memory.save("k", "and again")
     assert scene.store.agents() == []
+
+
+def test_the_id_of_a_name_is_told_also_after_its_end_and_nothing_is_resumed(scene: Scene) -> None:
+    sessions = scene.store.sessions
+    assert sessions.id_of(AGENT, "main") is None
+    row = sessions.new(AGENT, "main", Level.PUBLIC)
+    sessions.reset(row.id)
+    assert sessions.id_of(AGENT, "main") == row.id
+    assert sessions.id_of("another", "main") is None  # P6

@@ -92,10 +92,15 @@ class ServerProcess(Peer):
     """`tidegate mcp` in a process of its own."""
 
     def __init__(
-        self, arguments: Sequence[str], environ: dict[str, str] | None = None, *, answers: int = subprocess.PIPE
+        self,
+        arguments: Sequence[str],
+        environ: dict[str, str] | None = None,
+        *,
+        answers: int = subprocess.PIPE,
+        program: Sequence[str] = ("-m", "tidegate", "mcp"),
     ) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tidegate", "mcp", *arguments],
+            [sys.executable, *program, *arguments],
             stdin=subprocess.PIPE,
             stdout=answers,
             stderr=subprocess.PIPE,

@@ -5,17 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.server.mcp_peer import serving
 
 import tidegate
 from tidegate.audit.chain import Action
 from tidegate.errors import StorageError
 from tidegate.owner.doctor import Doctor
 from tidegate.policy.levels import Level
+from tidegate.server.served_session import ServedSession, SessionOpener
 from tidegate.storage.sqlite.disk import RESERVE_BYTES
 from tidegate.store import utc_now
 
@@ -69,6 +72,17 @@ def test_what_starts_on_a_full_disk_reads_time_after_time_and_no_save_takes_the_
         fill(home.parent)
     with tidegate.open(home) as store:
         assert all(each.complete for each in store.owner(AGENT).purge(timedelta()))
+
+
+def test_a_server_that_starts_on_a_full_disk_says_so_and_serves_once_there_is_room(home: Path) -> None:
+    with (home / "reserve").open("r+b") as file:
+        file.truncate()
+    fill(home.parent)
+    opener = SessionOpener(partial(tidegate.open, home), AGENT, "new", Level.PUBLIC)
+    with closing(opener), serving(ServedSession(opener)) as peer:
+        assert "the disk is full" in peer.greet().call("memory_get", key="k1")["error"]["message"]
+        (home.parent / "filler").unlink()
+        assert peer.call("memory_get", key="k1")["found"] is True
 
 
 def test_a_raise_that_stands_in_the_log_is_seen_on_a_full_disk(disk: Path) -> None:

@@ -57,4 +57,4 @@ def _interpreter() -> str:
     if shutil.which(name) == python:
         return name
     beside = os.path.relpath(python)
-    return python if beside.startswith(os.pardir) else beside
+    return python if beside.startswith(os.pardir) or os.sep not in beside else beside
