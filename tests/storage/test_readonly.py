@@ -162,7 +162,10 @@ os._exit(0)
             found = session.memory.get("late")
             return [found.content if found else None, refusal(lambda: session.memory.save("late", "other"))]
 
-    assert as_nobody(made, run) == ["in the log", "the store is read-only; nothing was changed"]
+    assert as_nobody(made, run) == [
+        "in the log",
+        "the store is read-only; nothing was changed; check its permissions",
+    ]
     assert {name: data for name, data in bytes_of(made).items() if not name.endswith("-shm")} == before
 
 
@@ -199,7 +202,12 @@ def test_d07_once_it_can_be_written_again_a_running_program_writes_again(made: P
             found = session.memory.get("k")
             return [first, second, found.content if found else None, session.raise_taint(Level.INTERNAL).name]
 
-    assert as_nobody(made, run) == ["the store is read-only; nothing was changed", "done", "other", "INTERNAL"]
+    assert as_nobody(made, run) == [
+        "the store is read-only; nothing was changed; check its permissions",
+        "done",
+        "other",
+        "INTERNAL",
+    ]
 
 
 def test_a_folder_that_cannot_be_read_is_an_error(made: Path) -> None:
@@ -230,7 +238,10 @@ def test_d07_a_home_is_not_made_where_nothing_can_be_written(made: Path) -> None
                 refusal(lambda: store.session("assistant", "main")),
             ]
 
-    assert as_nobody(made, run) == [None, *["home: cannot be written; nothing was changed"] * 2]
+    assert as_nobody(made, run) == [
+        None,
+        *["home: cannot be written; nothing was changed; check its permissions"] * 2,
+    ]
     assert bytes_of(made) == {}
 
 
@@ -242,9 +253,13 @@ def test_d07_a_file_opened_as_one_that_nobody_can_change_is_not_kept_open(
             patch.setattr(os, "access", lambda *_, **__: False)
             session = store.session("assistant", "CONFIDENTIAL")
             assert read_all(session) == READ
-            assert refusal(lambda: session.memory.save("k", "other")) == "the store is read-only; nothing was changed"
             assert (
-                refusal(lambda: session.raise_taint(Level.RESTRICTED)) == "the store is read-only; nothing was changed"
+                refusal(lambda: session.memory.save("k", "other"))
+                == "the store is read-only; nothing was changed; check its permissions"
+            )
+            assert (
+                refusal(lambda: session.raise_taint(Level.RESTRICTED))
+                == "the store is read-only; nothing was changed; check its permissions"
             )
             held = open_below(made)
         assert refusal(lambda: session.memory.save("k", "other")) == "done"
@@ -267,4 +282,7 @@ def test_a_server_on_a_home_that_cannot_be_written_says_so_and_serves_once_it_ca
             return [told, peer.call("memory_get", key="k")["found"]]
 
     set_modes(made, folders=0o500, files=0o400)
-    assert as_nobody(made, serve) == ["the store is read-only; nothing was changed", True]
+    assert as_nobody(made, serve) == [
+        "the store is read-only; nothing was changed; check its permissions",
+        True,
+    ]

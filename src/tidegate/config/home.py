@@ -32,7 +32,7 @@ def find_home(home: str | Path | None = None, environ: Mapping[str, str] = os.en
     except NotADirectoryError:
         raise _bad_home("a part of the path is a file") from None
     except OSError:
-        raise StorageError("home: cannot be read") from None
+        raise StorageError("home: cannot be read; check its permissions") from None
     return path
 
 

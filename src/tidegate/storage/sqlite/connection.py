@@ -31,7 +31,7 @@ _DAMAGED = "the store is damaged; run `tidegate doctor`"
 _ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
     (apsw.BusyError, "the store is busy; try again"),
     (apsw.LockedError, "the store is busy; try again"),
-    (apsw.ReadOnlyError, "the store is read-only; nothing was changed"),
+    (apsw.ReadOnlyError, "the store is read-only; nothing was changed; check its permissions"),
     (apsw.IOError, "the disk failed; nothing was changed; run `tidegate doctor`"),
     (apsw.CorruptError, _DAMAGED),
     (apsw.NotADBError, _DAMAGED),

@@ -154,7 +154,7 @@ class HomeFiles:
             os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, FILE_MODE))
             sync_folder(mark.parent)
         except OSError:
-            raise StorageError("home: cannot be written; nothing was changed") from None
+            raise StorageError("home: cannot be written; nothing was changed; check its permissions") from None
 
     def _make(self, path: Path, script: str, bindings: tuple[str | int, ...]) -> None:
         if exists(path):
@@ -168,7 +168,7 @@ class HomeFiles:
                 create_file(new, script, bindings)
             _publish(new, path)
         except OSError:
-            raise StorageError("home: cannot be written; nothing was changed") from None
+            raise StorageError("home: cannot be written; nothing was changed; check its permissions") from None
         finally:
             for suffix in ("", "-wal", "-shm"):
                 new.with_name(new.name + suffix).unlink(missing_ok=True)
