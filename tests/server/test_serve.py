@@ -308,7 +308,7 @@ def test_nothing_but_the_protocol_reaches_standard_output() -> None:
         ("os.close(0)", "standard input and output must be open; an MCP client opens them\n"),
         ("os.environ['TIDEGATE_LIMITS_TAGS_MAX'] = '0'", "TIDEGATE_LIMITS_TAGS_MAX: must be a whole number"),
         ("sys.argv += ['--agent', 'A/B']", "agent: use 1 to 64 of a-z"),
-        ("sys.argv += ['--session', '']", "name: must not be empty\n"),
+        ("sys.argv += ['--session', '']", "name: must not be empty or blank\n"),
         ("sys.argv += ['--home', 'file:///etc']", "home: is a folder, not a URL"),
     ],
     ids=["no library", "no input", "environment", "agent", "name", "home"],
