@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.config.reader import read_settings
+from tidegate.config.reader import check_environment, read_settings
 from tidegate.config.settings import AuditSettings, Settings, StorageSettings
 from tidegate.errors import InvalidArgument, StorageError, TidegateError
 from tidegate.records.limits import Limits
@@ -230,3 +230,9 @@ def test_p9_a_key_file_that_is_missing_too_short_or_too_long_is_refused(tmp_path
         (tmp_path / "audit.key").write_bytes(secret)
     with pytest.raises(TidegateError, match=r"^audit.key_file: "):
         settings(tmp_path, FULL).audit.secret()
+
+
+def test_a_variable_that_will_not_do_is_found_without_a_home() -> None:
+    check_environment({"TIDEGATE_LIMITS_TAGS_MAX": "1", "PATH": "/"})
+    with pytest.raises(InvalidArgument, match=r"^TIDEGATE_LIMITS_TAGS_MAX: must be"):
+        check_environment({"TIDEGATE_LIMITS_TAGS_MAX": "0"})

@@ -28,19 +28,20 @@ from tidegate.tools import TOOLS
 
 BUSY = "the store is busy; try again"
 LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "ping")
-SHORT_OF_PATIENCE = """
+WAITING = """
 import sys
 from tidegate.cli.main import main
-from tidegate.server import serve
+from tidegate.server import protocol, serve
 from tidegate.storage.sqlite import connection
-connection.BUSY_TIMEOUT_MS, serve.EXIT_SECONDS = int(sys.argv.pop(1)), 1.0
+connection.BUSY_TIMEOUT_MS = int(sys.argv.pop(1))
+protocol.DRAIN_SECONDS = serve.EXIT_SECONDS = float(sys.argv.pop(1))
 sys.exit(main())
 """
 
 
-def impatient(home: Path, busy_ms: int, *more: str) -> list[str]:
-    """A server that waits so long for a lock, and a second for its end."""
-    return ["-c", SHORT_OF_PATIENCE, str(busy_ms), "mcp", "--home", str(home), "--session", "new", *more]
+def waiting(home: Path, *, busy_ms: int = 60_000, end_seconds: float = 60.0) -> list[str]:
+    """A server that waits so long for a lock, and so long for what hangs at its end."""
+    return ["-c", WAITING, str(busy_ms), str(end_seconds), "mcp", "--home", str(home), "--session", "new"]
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 def test_a_client_is_greeted_while_the_store_is_locked_and_a_call_works_once_it_is_free(made: Path) -> None:
     async def use(free: Callable[[], object]) -> None:
-        transport = StdioTransport(sys.executable, impatient(made, 200), env=dict(os.environ), keep_alive=False)
+        transport = StdioTransport(sys.executable, waiting(made, busy_ms=200), env=dict(os.environ), keep_alive=False)
         async with Client(transport) as client:
             assert [tool.name for tool in await client.list_tools()] == list(TOOLS)
             assert [str(resource.uri) for resource in await client.list_resources()] == [URI]
@@ -93,7 +94,7 @@ def test_a_client_is_greeted_while_the_store_is_locked_and_a_call_works_once_it_
 
 @pytest.mark.parametrize("end", ["SIGTERM", "input"])
 def test_it_ends_in_time_and_well_while_an_opening_waits(made: Path, end: str) -> None:
-    with locked(made), ServerProcess([], program=impatient(made, 60_000)) as peer:
+    with locked(made), ServerProcess([], program=waiting(made, end_seconds=1.0)) as peer:
         peer.greet()
         for _ in range(2):
             peer.send("tools/call", {"name": "memory_get", "arguments": {"key": "k"}})
@@ -108,7 +109,7 @@ def test_it_ends_in_time_and_well_while_an_opening_waits(made: Path, end: str) -
 
 
 def test_calls_in_flight_while_it_opens_are_answered_though_the_input_has_ended(made: Path) -> None:
-    with locked(made) as free, ServerProcess([], program=impatient(made, 60_000)) as peer:
+    with locked(made) as free, ServerProcess([], program=waiting(made)) as peer:
         peer.greet()
         sent = [peer.send("tools/call", {"name": "memory_get", "arguments": {"key": "k"}}) for _ in range(2)]
         free()

@@ -19,6 +19,7 @@ from tidegate.config.reader import check_environment
 from tidegate.core.guidance import GUIDANCE, read_instructions
 from tidegate.errors import InvalidArgument, StorageError, TidegateError
 from tidegate.policy.levels import Level
+from tidegate.records.invisible_text import escape_line
 from tidegate.records.limits import Limits
 from tidegate.records.validation import check_agent, check_key
 from tidegate.server import stdio
@@ -92,7 +93,7 @@ def instructions_of(home: str | Path | None, agent: str) -> str:
 def _tell(text: str) -> None:
     """Write a line for the owner to standard error."""
     with suppress(OSError):  # nobody reads it
-        sys.stderr.write(f"tidegate mcp: {text}\n")
+        sys.stderr.write(f"tidegate mcp: {escape_line(text)}\n")
         sys.stderr.flush()
 
 
