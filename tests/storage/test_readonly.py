@@ -9,18 +9,13 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.server.mcp_peer import serving
 from tests.storage.scene import bytes_of, database, opened
 
-import tidegate
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.server.served_session import ServedSession, SessionOpener
 from tidegate.session import Session
 from tidegate.store import Store
 
@@ -271,18 +266,3 @@ def open_below(home: Path) -> list[str]:
     links = [Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
     paths = [os.readlink(link) for link in links if link.is_symlink()]
     return [path for path in paths if path.startswith(str(home))]
-
-
-def test_a_server_on_a_home_that_cannot_be_written_says_so_and_serves_once_it_can(made: Path) -> None:
-    def serve() -> object:
-        opener = SessionOpener(partial(tidegate.open, made), "assistant", "new", Level.PUBLIC)
-        with closing(opener), serving(ServedSession(opener)) as peer:
-            told = peer.greet().call("memory_get", key="k")["error"]["message"]
-            set_modes(made, folders=0o700, files=0o600)
-            return [told, peer.call("memory_get", key="k")["found"]]
-
-    set_modes(made, folders=0o500, files=0o400)
-    assert as_nobody(made, serve) == [
-        "the store is read-only; nothing was changed; check its permissions",
-        True,
-    ]
