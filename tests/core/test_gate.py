@@ -227,3 +227,16 @@ def test_p7_a_tool_that_reads_nothing_does_not_answer_an_ended_session() -> None
     with pytest.raises(Refused, match="session ended"):
         session.call_tool("todo_read")
     assert refusals(session) == ["todo_read P7"]
+
+
+@pytest.mark.parametrize("audit_reads", [False, True])
+def test_reads_are_entered_if_the_owner_asks_for_it_and_only_then(audit_reads: bool) -> None:
+    store = Store(InMemoryProvider(), toolset=TOOLS, audit_reads=audit_reads)
+    session = store.session(AGENT)
+    session.memory.save("k", "content")
+    for read in READS.values():
+        read(session)
+    session.call_tool("memory_get", {"key": "k"})
+    lines = store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.READ]))
+    reads = ["memory_get", "memory_search", "memory_list", "memory_get"]
+    assert [line.entry.event.detail for line in lines] == (reads if audit_reads else [])
