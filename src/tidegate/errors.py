@@ -1,13 +1,13 @@
-"""The errors a caller can meet.
+"""The errors that a caller can get.
 
     TidegateError
     ├── InvalidArgument   INVALID_ARGUMENT   an argument is of the wrong kind or out of range
     ├── LimitExceeded     LIMIT              an argument is too long or there are too many
-    ├── NotFound          NOT_FOUND          nothing live under that key at the session's own level
+    ├── NotFound          NOT_FOUND          no live record under that key at the session's own level
     ├── Refused           REFUSED            the policy says no: session ended, ceiling, sink, identity
     └── StorageError      STORAGE            the store cannot be read or written
 
-Messages name the argument and what to do. They never carry engine text, SQL, paths or content (P12).
+Messages name the argument and say what to do. They never carry engine text, SQL, paths or content (P12).
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class InvalidArgument(TidegateError):
 
 
 class LimitExceeded(TidegateError):
-    """Too long or too many; `argument`, `limit` and `actual` in `details` say what and by how much."""
+    """An argument is too long or has too many items; `details` has `argument`, `limit` and `actual`."""
 
     code = "LIMIT"
 
 
 class NotFound(TidegateError):
-    """Nothing live under that key at the session's own level; `details["visible_at"]`: where a lower one is visible."""
+    """No live record under that key at the session's own level. `details["visible_at"]`: where a lower one is."""
 
     code = "NOT_FOUND"
 
 
 class Refused(TidegateError):
-    """The policy says no; `rule`, and `details["rule"]` as text, name the property of the policy.
+    """The policy refuses; `rule`, and `details["rule"]` as text, name the property of the policy.
 
-    reason: the message without the name of the tool that it is about, if it is about one.
+    reason: the message without the tool's name.
     """
 
     code = "REFUSED"

@@ -40,7 +40,7 @@ STORY = [
         "steps": [
             {"calls": [{"name": "everything__echo", "arguments": {"message": "orchid-4417"}}]},
             {
-                "say": "I may not: this session has read what this tool must not be told. "
+                "say": "I may not: this session holds data that may not go to this tool. "
                 "The owner can start a fresh session."
             },
         ],

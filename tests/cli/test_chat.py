@@ -381,7 +381,7 @@ def test_no_command_shows_what_is_above_the_terminals_clearance(sits: Any, scrip
     person.sees("above INTERNAL> ")
     person.type(command)
     shown = person.sees("above INTERNAL> ")
-    assert "must not go there" in shown
+    assert "may not go there" in shown
     assert "Xanadu" not in shown
 
 

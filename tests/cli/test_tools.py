@@ -222,12 +222,12 @@ def test_check_explains_each_refusal(configured: Path, cli: Run) -> None:
         assert found["taint_after"] is None
         return found["rule"], found["pin"], found["reason"][:40]
 
-    assert why("hostile__echo", "--session", "high") == ("P14", "trusted", "this session has read what this tool mus")
+    assert why("hostile__echo", "--session", "high") == ("P14", "trusted", "this session holds data that may not go ")
     assert why("hostile__echo", "--session", "low") == ("P4", "trusted", "the session's ceiling forbids it: the ow")
     assert why("hostile__echo", "--session", "gone")[:2] == ("P7", "trusted")
     assert why("hostile__echo", "--level", "RESTRICTED")[:2] == ("P14", "trusted")
-    assert why("hostile__other") == ("P14", "new", "the owner has not looked at this tool ye")
-    assert check(cli, "hostile__other")["reason"].endswith("yet: `tidegate tools trust hostile`")
+    assert why("hostile__other") == ("P14", "new", "the owner has not trusted this tool yet:")
+    assert check(cli, "hostile__other")["reason"].endswith("yet: run `tidegate tools trust hostile`")
     assert why("memory_save") == ("P17", "unknown", "unknown tool")
 
 

@@ -130,14 +130,14 @@ def test_p4_a_raised_session_is_refused_the_lower_sink_in_words_to_pass_on(gatew
     fake.acts.clear()
     with pytest.raises(Refused) as caught:
         call(gateway, "web__echo")
-    refused = "web__echo: this session has read what this tool must not be told: the owner can start a fresh session"
+    refused = "web__echo: this session holds data that may not go to this tool: the owner can start a fresh session"
     assert caught.value.to_dict() == {"code": "REFUSED", "message": refused, "rule": "P14"}
     assert fake.acts == []
 
 
 def test_p4_a_ceiling_refuses_what_would_raise_over_it(gateway: Gateway, store: Store, session: Session) -> None:
     store.sessions.set_ceiling(session.id, INTERNAL)
-    with pytest.raises(Refused, match="plans__echo: the session's ceiling forbids it: the owner can lift the ceiling"):
+    with pytest.raises(Refused, match="plans__echo: the session's ceiling forbids it: the owner can raise the ceiling"):
         call(gateway, "plans__echo")
     assert session.taint is PUBLIC
 
@@ -147,7 +147,7 @@ def test_p4_a_tool_whose_source_is_above_its_sink_is_called_once_and_then_no_mor
 ) -> None:
     assert SECRET in call(gateway, "leaky__echo")
     assert session.taint is CONFIDENTIAL
-    with pytest.raises(Refused, match="must not be told"):
+    with pytest.raises(Refused, match="may not go to this tool"):
         call(gateway, "leaky__echo")
 
 
@@ -161,7 +161,7 @@ def test_p14_only_what_is_trusted_and_classified_is_offered_at_every_taint(gatew
 @pytest.mark.parametrize(
     ("tool", "words", "rule"),
     [
-        ("unclassified__echo", "unclassified__echo: the tool has no classification: the owner gives it", "P14"),
+        ("unclassified__echo", "unclassified__echo: the tool has no classification: the owner sets its", "P14"),
         ("unseen__echo", "unknown tool", "P17"),
         ("memory_get", "unknown tool", "P17"),
         (SECRET, "unknown tool", "P17"),
@@ -206,7 +206,7 @@ def test_p4_a_raise_meanwhile_stops_the_call_at_the_next_byte(
     if moment == "call web":
         assert SECRET in call(gateway, "web__echo")  # it is out, and the answer may be heard
         return
-    with pytest.raises(Refused, match=r"web__echo: .* must not be told"):
+    with pytest.raises(Refused, match=r"web__echo: .* may not go to this tool"):
         call(gateway, "web__echo")
     assert "call web" not in fake.acts
     assert fake.acts[-1] == "close web"

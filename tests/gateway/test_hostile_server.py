@@ -215,7 +215,7 @@ def test_p14_tools_that_change_between_two_calls_are_blocked(
 
     async def act(gateway: Gateway) -> None:
         assert data(await gateway.call("hostile__echo", {"text": "one"})) == "one"
-        with pytest.raises(Refused, match="hostile__echo: the server's tools have changed: the owner looks") as caught:
+        with pytest.raises(Refused, match="hostile__echo: the server's tools have changed: the owner rev") as caught:
             await gateway.call("hostile__echo", {"text": CANARY})
         assert caught.value.details == {"rule": "P14"}
         assert [entry.definition.description for entry in gateway.tools()] == ["Says the same again."]
@@ -259,7 +259,7 @@ def test_p14_a_tool_that_the_owner_has_not_seen_is_unknown_and_the_others_work(r
 
 
 def test_p14_a_tool_that_is_gone_is_refused(echo: Callable[..., Result]) -> None:
-    with pytest.raises(Refused, match="does not have this tool any more"):
+    with pytest.raises(Refused, match="no longer has this tool"):
         echo("drops")
 
 

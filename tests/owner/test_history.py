@@ -163,7 +163,7 @@ def test_p4_p13_nothing_is_restored_in_a_session_that_ended_or_stands_elsewhere(
     scene.delete("k")
     raised, ended = scene.store.session(AGENT, level=INTERNAL), scene.store.session(AGENT, "main")
     scene.store.sessions.reset(ended.id)
-    for session, reason in ((raised, "raised meanwhile"), (ended, "session ended")):
+    for session, reason in ((raised, "has just risen"), (ended, "session ended")):
         with pytest.raises(Refused, match=reason):
             scene.store.owner(AGENT).restore("k", PUBLIC, session=session.id)
     assert scene.content("k") is None

@@ -122,11 +122,11 @@ def test_a_denial_names_no_level() -> None:
             ServerCall(
                 SessionState(Level.PUBLIC, Level.PUBLIC), Classification(Level.INTERNAL, Level.INTERNAL), Pin.TRUSTED
             ),
-            "the owner can lift the ceiling or start a fresh session",
+            "the owner can raise the ceiling or start a fresh session",
         ),
         (
             ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.TRUSTED),
-            "the owner gives it a source and",
+            "the owner sets its source and",
         ),
         (ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.NEW), "tidegate tools trust"),
         (ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.CHANGED), "tidegate tools trust"),

@@ -200,7 +200,7 @@ def test_an_update_is_a_new_version_with_its_entry(scene: Scene) -> None:
 @pytest.mark.parametrize("when", ["checked", "imported"])
 def test_p4_nothing_is_imported_in_a_session_that_was_raised_meanwhile(scene: Scene, when: str) -> None:
     session = scene.store.session(AGENT, "main")
-    with pytest.raises(Refused, match="was raised meanwhile") as caught:
+    with pytest.raises(Refused, match="has just risen") as caught:
         _import_in(scene, session.id, when, lambda: session.raise_taint(Level.CONFIDENTIAL))
     assert caught.value.details["rule"] == "P4"
     assert scene.content("k") is None

@@ -1,4 +1,4 @@
-"""What the policy answers."""
+"""The answers of the policy."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class PolicyRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Go on, at `level`: the classification of what is written, or the taint after a raise."""
+    """Continue at `level`: the classification of the written record, or the taint after a raise."""
 
     level: Level
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """Stop. `rule` is the property that says so; `hint` tells the caller what to do, and carries no content."""
+    """Stop. `rule` is the property that requires it; `hint` tells the caller what to do, without content."""
 
     rule: PolicyRule
     hint: str

@@ -1,4 +1,4 @@
-"""The events the gate asks the policy about: one frozen value each, holding all that the decision needs."""
+"""The events the gate asks the policy about: one frozen value each, with everything that the decision needs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tidegate.policy.servers import ServerEvent
 from tidegate.policy.session_state import SessionState
 
 LEVEL_ARGUMENTS = frozenset({"classification", "level", "taint", "security_level", "sensitivity"})
-"""What a model sends when it tries to choose a level. Without effect, no error, noted in the audit (P2)."""
+"""Arguments by which a model tries to choose a level: no effect, no error, entered in the audit (P2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreToolCall:
-    """PRE_TOOL_CALL: before a tool runs. None as state: no such session."""
+    """PRE_TOOL_CALL: before a tool runs. state: None if the session does not exist."""
 
     state: SessionState | None
     tool: str
@@ -35,7 +35,7 @@ class PostToolResponse:
 class PreOutput:
     """PRE_OUTPUT: before an answer goes to a channel, or a prompt to a model.
 
-    clearance: the highest level that may be shown there; None when nobody has said.
+    clearance: the highest level that may be shown there; None when it is not set.
     """
 
     state: SessionState | None
@@ -59,7 +59,7 @@ class SessionUse:
 
 @dataclass(frozen=True, slots=True)
 class OwnerAct:
-    """What the owner does in a session is about to be kept, in the compartment of `level`."""
+    """An owner command in a session is about to be stored, in the compartment of `level`."""
 
     state: SessionState | None
     level: Level
@@ -79,7 +79,7 @@ class SessionOpen:
 class CeilingChange:
     """The owner is about to set a session's ceiling.
 
-    highest: the highest taint of a living session under it, PUBLIC when there is none.
+    highest: the highest taint of an active session under it; PUBLIC without one.
     """
 
     state: SessionState | None
@@ -89,9 +89,9 @@ class CeilingChange:
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
-    """A session is about to schedule a job, whose own sessions will stand under `ceiling`.
+    """A session is about to schedule a job, whose own sessions get `ceiling`.
 
-    generation: 1 when a conversation makes it, one more for each job in between.
+    generation: 1 when a conversation creates it, one more for each job in between.
     """
 
     state: SessionState | None

@@ -25,5 +25,5 @@ _BY_NAME = {level.name: level for level in Level}
 
 
 def read_label(label: object) -> Level | None:
-    """Return the level that a stored label names exactly; None for anything else, which nobody may read (P17)."""
+    """Return the level that a stored label names exactly; None for anything else, which no session may read (P17)."""
     return _BY_NAME.get(label) if isinstance(label, str) else None

@@ -1,4 +1,4 @@
-"""The rules: one small function per event, and `decide`, which knows no other way to say yes."""
+"""The rules: one small function per event, and `decide`, the only way to an Allow."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tidegate.policy.session_state import SessionState
 CHILD_DEPTH_MAX = 4
 GENERATIONS_MAX = 3
 
-UNKNOWN_SESSION = Deny(PolicyRule.P13, "unknown session: the owner makes one with `tidegate session new`")
-OLDER_COPY = Deny(PolicyRule.P4, "sessions are lost: control.db is an older copy; the owner runs `tidegate doctor`")
+UNKNOWN_SESSION = Deny(PolicyRule.P13, "unknown session: the owner creates one with `tidegate session new`")
+OLDER_COPY = Deny(PolicyRule.P4, "control.db is an older copy and lacks sessions: the owner runs `tidegate doctor`")
 ENDED = Deny(PolicyRule.P7, "session ended: the owner starts a new one, under a new name")
-_UNCLEARED = Deny(PolicyRule.P14, "nothing goes there: it has no clearance in config.toml")
-_HELD = Deny(PolicyRule.P14, "this conversation has read what must not go there: the owner can start a fresh session")
-_LEAVING = Deny(PolicyRule.P1, "the result was withheld: it is not for this session")
+_UNCLEARED = Deny(PolicyRule.P14, "the destination has no clearance: the owner sets one in config.toml")
+_HELD = Deny(PolicyRule.P14, "this conversation holds data that may not go there: the owner can start a fresh session")
+_LEAVING = Deny(PolicyRule.P1, "the result was withheld: this session may not see it")
 
 
 def decide(event: PolicyEvent) -> Decision:
-    """Return Allow or Deny for one event. Whatever is not recognised is denied (P17)."""
+    """Return Allow or Deny for one event. Anything unknown is denied (P17)."""
     match event:
         case PreToolCall():
             return _before_tool(event)
@@ -53,7 +53,7 @@ def decide(event: PolicyEvent) -> Decision:
         case ServerCall() | ServerSend() | ServerResult():
             return _server(event)
         case _:
-            return Deny(PolicyRule.P17, "refused: unknown event")
+            return Deny(PolicyRule.P17, "unknown event")
 
 
 # Each rule asks this first, in its own lines, so that it can be read and judged by itself.
@@ -69,13 +69,13 @@ def _before_tool(event: PreToolCall) -> Decision:
         return state
     if event.tool not in event.known_tools:
         return Deny(PolicyRule.P17, "unknown tool")
-    return Allow(state.taint)  # P2: the classification is the live taint, whatever was asked.
+    return Allow(state.taint)  # P2: the classification is the live taint, whatever the caller asked for.
 
 
 def _after_tool(event: PostToolResponse) -> Decision:
     state = _living(event.state)
     if isinstance(state, Deny):
-        return state  # P4: a result is released only while the session lives.
+        return state  # P4: a result leaves only while the session is active.
     for agent, level in event.origins:
         if level is None or agent != event.agent or not level.can_flow_to(state.taint):  # P1, P6
             return _LEAVING
@@ -85,10 +85,10 @@ def _after_tool(event: PostToolResponse) -> Decision:
 def _output(event: PreOutput) -> Decision:
     state = _living(event.state)
     if isinstance(state, Deny):
-        return state  # P4: nothing is released of a session that has ended.
+        return state  # P4: nothing leaves a session that has ended.
     if event.clearance is None:
         return _UNCLEARED
-    # P14: every byte that goes out is a write, and what it goes to is a sink.
+    # P14: every byte that goes out is a write to a sink.
     return Allow(state.taint) if state.taint.can_flow_to(event.clearance) else _HELD
 
 
@@ -112,7 +112,7 @@ def _open(event: SessionOpen) -> Decision:
         if isinstance(parent, Deny):
             return parent
         if event.depth > CHILD_DEPTH_MAX:
-            return Deny(PolicyRule.P15, f"a session can have children to a depth of {CHILD_DEPTH_MAX}")
+            return Deny(PolicyRule.P15, f"child sessions nest at most {CHILD_DEPTH_MAX} deep: continue in this one")
         if not event.ceiling.can_flow_to(parent.ceiling):
             return Deny(PolicyRule.P15, "a child's ceiling cannot be above its parent's")
         level = max(level, parent.taint)  # P15: a child starts at or above its parent's taint.
@@ -124,10 +124,10 @@ def _schedule(event: Scheduling) -> Decision:
     if isinstance(state, Deny):
         return state
     if event.generation > GENERATIONS_MAX:  # P15: delegation is bounded, also over time.
-        return Deny(PolicyRule.P15, f"jobs can make jobs to a depth of {GENERATIONS_MAX}: the owner can make this one")
+        return Deny(PolicyRule.P15, f"jobs can create jobs at most {GENERATIONS_MAX} deep: the owner can do it")
     if not event.ceiling.can_flow_to(state.ceiling):
-        return Deny(PolicyRule.P15, "a job's ceiling cannot be above that of the session that makes it")
-    # P16: its sessions start at the live taint, whatever was asked.
+        return Deny(PolicyRule.P15, "a job's ceiling cannot be above the ceiling of the session that creates it")
+    # P16: its sessions start at the live taint, whatever the caller asked for.
     return Allow(state.taint) if state.taint.can_flow_to(event.ceiling) else CEILING
 
 
@@ -140,8 +140,8 @@ def _owner_act(event: OwnerAct) -> Decision:
     state = _living(event.state)
     if isinstance(state, Deny):
         return state
-    if state.taint is not event.level:  # P2: the session's own level, as it is when the act is kept
-        return Deny(PolicyRule.P4, "the session was raised meanwhile, and nothing was changed: give the command again")
+    if state.taint is not event.level:  # P2: the session's own level, at the moment of storing
+        return Deny(PolicyRule.P4, "the session's taint has just risen, so nothing was changed: run the command again")
     return Allow(state.taint)
 
 

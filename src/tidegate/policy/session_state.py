@@ -1,4 +1,4 @@
-"""The security state of a session: all of it, in one value."""
+"""The complete security state of a session, in one value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.policy.levels import Level
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """The taint of a session, the ceiling over it, and whether it still lives.
+    """The taint of a session, its ceiling, and whether it has ended.
 
     taint: the highest level of anything it has read. It only rises (P4).
     ceiling: the level that the taint may never pass.
