@@ -187,9 +187,9 @@ class TestNoChangeWithoutItsEntry:
             ("UPDATE records SET nonce = 'forged' WHERE key = 'k1'", "changed or inserted"),
             ("UPDATE versions SET content = 'forged'", "changed or inserted"),
             ("UPDATE records SET deleted_at = 1 WHERE key = 'k1'", "is hidden"),
-            ("UPDATE records SET deleted_at = NULL WHERE key = 'k0'", "lives again"),
-            ("DELETE FROM records WHERE key = 'k1'", "not there any more"),
-            ("DELETE FROM versions", "not there any more"),
+            ("UPDATE records SET deleted_at = NULL WHERE key = 'k0'", "is live again"),
+            ("DELETE FROM records WHERE key = 'k1'", "no longer exists"),
+            ("DELETE FROM versions", "no longer exists"),
             ("UPDATE records SET tags = 'no list' WHERE key = 'k1'", "cannot be read"),
             ("UPDATE records SET origin = 'nobody' WHERE key = 'k1'", "cannot be read"),
             ("UPDATE records SET content = CAST(x'ff' AS TEXT) WHERE key = 'k1'", "cannot be read"),
@@ -228,7 +228,7 @@ class TestNoChangeWithoutItsEntry:
                     "created_at, updated_at, deleted_at, 0, 0, 0 FROM versions",
                     "DELETE FROM versions",
                 ],
-                "two versions stand under one key",
+                "one key has two current versions",
             ),
         ],
     )
@@ -242,7 +242,7 @@ class TestNoChangeWithoutItsEntry:
         spoil(home, MOVE, "DELETE FROM records WHERE key = 'k'")
         with tidegate.open(home) as store:
             store.owner(AGENT).purge(timedelta())
-        assert "version 2 is hidden, and no later one replaced it" in {text for _, text in problems(home)}
+        assert "version 2 is hidden, but no later one replaced it" in {text for _, text in problems(home)}
 
     def test_an_earlier_version_of_what_was_deleted_does_not_live_again(self, home: Path) -> None:
         with tidegate.open(home) as store:
@@ -271,7 +271,7 @@ class TestNoChangeWithoutItsEntry:
             store.owner(AGENT).purge(timedelta(), PUBLIC)
         connection.execute("INSERT INTO versions SELECT * FROM temp.kept")
         connection.close()
-        assert [text for _, text in problems(home)] == ["a version is there again that was purged"]
+        assert [text for _, text in problems(home)] == ["a purged version is back"]
 
     def test_only_so_many_problems_are_named(self, home: Path) -> None:
         with tidegate.open(home) as store:
@@ -356,7 +356,7 @@ def test_once_keyed_an_entry_without_the_key_breaks_the_chain() -> None:
         owner_compartment.import_entry(chain(replace(last.event, detail="forged"), last, owner_compartment.place))
     (found,) = store.owner(AGENT).verify(PUBLIC)
     assert (found.holds, found.entries) == (False, 1)
-    assert found.problems[0].text == "the entry was made without the key, after entries that were made with it"
+    assert found.problems[0].text == "the entry was written without the key, after entries that were written with it"
 
 
 @pytest.mark.parametrize("other", [None, b"x" * 32])

@@ -179,7 +179,7 @@ def test_verify_finds_a_cut_tail_by_its_anchor(made: Run, home: Path, tmp_path: 
     raw(database(home), "DELETE FROM audit WHERE sequence = 3", "UPDATE records SET deleted_at = NULL")
     assert made("audit", "verify").code == 0
     ran = made("audit", "verify", "--anchor", str(anchors))
-    assert (ran.code, "entry 3: the chain ends here, and was anchored at 3" in ran.out) == (1, True)
+    assert (ran.code, "entry 3: the chain ends here, but was anchored at 3" in ran.out) == (1, True)
 
 
 def test_verify_refuses_what_is_no_file_of_anchors(made: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

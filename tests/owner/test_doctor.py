@@ -453,7 +453,7 @@ def test_rows_of_an_unknown_kind_are_found(made: Path) -> None:
 
 def test_versions_that_belong_to_no_memory_are_found(made: Path) -> None:
     spoil(database(made), "UPDATE versions SET key = 'other'")
-    assert "audit: version 1 is hidden, and no later one replaced it" in [problem for _, problem in told(made)]
+    assert "audit: version 1 is hidden, but no later one replaced it" in [problem for _, problem in told(made)]
     assert not any("purge" in finding.advice for finding in examined(made))
 
 

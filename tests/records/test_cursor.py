@@ -22,7 +22,7 @@ def refused(cursor: object, agent: str = "a", taint: Level = Level.PUBLIC, tag: 
         read_cursor(cursor, agent, taint, tag)
     assert caught.value.to_dict() == {
         "code": "INVALID_ARGUMENT",
-        "message": "cursor: not valid here; list again without it",
+        "message": "cursor: not valid for this list; list again without it",
         "argument": "cursor",
     }
     return True

@@ -19,12 +19,12 @@ from tidegate.records.jsonl import NotJsonError, read_flat
         (lambda fields: fields.within("a"), "a: must be an object"),
         (lambda fields: fields.text("n"), "n: must be a string"),
         (lambda fields: fields.texts("a"), "a: must be a list"),
-        (lambda fields: fields.word("a", ("x",)), "a: is none of the words that it can be"),
+        (lambda fields: fields.word("a", ("x",)), "a: is not one of the allowed words"),
         (lambda fields: fields.count("n", 1), "n: must be a whole number from 1 to 1"),
         (lambda fields: fields.flag("n"), "n: must be true or false"),
         (lambda fields: fields.time("a"), "a: is not an ISO 8601 time"),
-        (lambda fields: fields.time("t"), "t: is not a time as it is written here"),
-        (lambda fields: fields.level("a"), "a: is not a level"),
+        (lambda fields: fields.time("t"), "t: must be a time in ISO 8601, UTC, to the microsecond"),
+        (lambda fields: fields.level("a"), "a: must be one of PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED"),
     ],
 )
 def test_an_error_names_the_field_and_shows_nothing_of_it(read: Callable[[Fields], object], reason: str) -> None:
@@ -55,5 +55,5 @@ def test_values_of_their_types_pass() -> None:
 def test_what_stands_outside_texts_is_bounded_whatever_stands_in_them() -> None:
     assert read_flat('{"a":"[[[[\\"[[\\\\"}', 8) == {"a": '[[[["[[\\'}
     for text in ('{"a":[[[]]]}', '["","","",""]'):
-        with pytest.raises(NotJsonError, match="holds too many values"):
+        with pytest.raises(NotJsonError, match="has too many values"):
             read_flat(text, 4)

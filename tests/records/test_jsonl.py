@@ -31,11 +31,11 @@ def test_u17_nothing_that_any_reader_splits_at_or_swallows_stands_raw_in_a_line(
     ("text", "reason"),
     [
         ("[1]", "not a JSON object"),
-        ('{"a": 1, "a": 2}', "a name stands twice in one object"),
-        ('{"a": {"b": 1, "b": 2}}', "a name stands twice in one object"),
+        ('{"a": 1, "a": 2}', "a name occurs twice in one object"),
+        ('{"a": {"b": 1, "b": 2}}', "a name occurs twice in one object"),
         ('{"a"', "not JSON (line 1, column 5)"),
-        ("[" * 100_000, "not JSON that can be read"),
-        ('{"a": ' + "9" * 5_000 + "}", "not JSON that can be read"),
+        ("[" * 100_000, "not readable JSON"),
+        ('{"a": ' + "9" * 5_000 + "}", "not readable JSON"),
     ],
 )
 def test_what_is_no_object_is_refused_with_a_reason(text: str, reason: str) -> None:

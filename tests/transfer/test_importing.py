@@ -301,7 +301,7 @@ def test_t13_odd_times_are_stored_sensibly_or_refused_by_line(scene: Scene) -> N
     path = scene.lines(*(line(f"k{number}", updated_at=time) for number, time in enumerate(times)))
     assert scene.take(path).said == [
         "note: line 3: its time is in the future; the time of the file is used",
-        "refused: line 7: updated_at: is no day of the calendar",
+        "refused: line 7: updated_at: is not a day of the calendar",
         "refused: line 8: updated_at: is not a time",
     ]
     assert [each["updated_at"][:19] for each in scene.export()[1:]] == [

@@ -1,1 +1,1 @@
-"""Audit: chains of entries, anchors outside them, and what both prove. Pure."""
+"""Audit: chains of entries, anchors kept outside them, and the proof from both. Pure."""

@@ -1,4 +1,4 @@
-"""Anchors: the heads of audit chains at some moment, written down out of reach of anyone who could forge a chain."""
+"""Anchors: the heads of audit chains at one moment, kept out of reach of anyone who could forge a chain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Anchor(JsonObject):
-    """The entry that was last in a chain: from then on it must always be there. sequence 0: the chain was empty."""
+    """The last entry of a chain at that moment: the chain must keep it. sequence 0: the chain was empty."""
 
     agent: str
     level: Level
@@ -48,6 +48,4 @@ def _anchor(line: str, number: int) -> Anchor:
 
 
 def _not_an_anchor(number: int) -> InvalidArgument:
-    return InvalidArgument(
-        f"anchor, line {number}: is not a line that `tidegate audit anchor` prints", argument="anchor"
-    )
+    return InvalidArgument(f"anchor, line {number}: is not a line from `tidegate audit anchor`", argument="anchor")

@@ -1,4 +1,4 @@
-"""The audit chain: entries that each hash over the one before, and commit to contents without revealing them (P9)."""
+"""The audit chain: each entry hashes the one before, and commits to contents without revealing them (P9)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ GENESIS = "0" * 64
 _write_json = json.JSONEncoder(separators=(",", ":")).encode
 
 _WHOLE = "2."
-"""How nonces begin whose commitments cover kind, number and origin as well. Those before it were hexadecimal digits."""
+"""The prefix of nonces whose commitments also cover kind, number and origin. Older nonces are hexadecimal digits."""
 _PLACED = "3."
-"""How nonces begin whose commitments cover all that, and the place."""
+"""The prefix of nonces whose commitments cover all that, and the place."""
 
 OWNER = ""
-"""The session of an event outside any session: an act of the owner, or of maintenance."""
+"""The session of an event outside any session: an owner command, or maintenance."""
 
 
 class Action(StrEnum):
-    """What an entry records."""
+    """The kind of event that an entry records."""
 
     SAVE = "save"
     DELETE = "delete"
@@ -40,29 +40,29 @@ class Action(StrEnum):
     CEILING = "ceiling"
     RESET = "reset"
     READ = "read"
-    CALL = "call"  # of a foreign server's tool
+    CALL = "call"  # a foreign server's tool
     RESTORE = "restore"
     RELABEL = "relabel"
     IMPORT = "import"
     EXPIRE = "expire"
-    PURGE = "purge"  # one version really removed: of its text, the commitment is what remains
+    PURGE = "purge"  # one version removed for good: only the commitment to its text remains
     REINDEX = "reindex"
-    UNKNOWN = "unknown"  # a stored word that is none of these; never written
+    UNKNOWN = "unknown"  # any other stored word; never written
 
     @classmethod
     def _missing_(cls, value: object) -> Action:
-        return cls.UNKNOWN  # whoever changed the word has broken the chain there, and `verify` must be able to say so
+        return cls.UNKNOWN  # the changed word has broken the chain there, and `verify` must be able to say so
 
 
 STATE_ACTIONS = frozenset({Action.OPEN, Action.RAISE, Action.CALL, Action.RESET})
-"""The actions that tell a session's state: the first three, that it was at the chain's level; the last, its end."""
+"""The actions that show a session's state: the first three, that it was at the chain's level; the last, its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The compartment that a chain is of: whose, at which level, and which one of those there ever were there.
+    """The compartment of a chain: its agent, its level, and which of all compartments that ever had these.
 
-    id: random, given to a compartment when it is made, and never to another.
+    id: random; a compartment gets it when it is created, and no other ever has it.
     """
 
     agent: str
@@ -77,7 +77,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent(JsonObject):
-    """What happened, before it has a place in a chain.
+    """An event, before it has a place in a chain.
 
     session: the session's id, or OWNER.
     detail: names only (a rule, levels, argument names, a status); never a key, content, tag or query (P12).
@@ -93,7 +93,7 @@ class AuditEvent(JsonObject):
 
 @dataclass(frozen=True, slots=True)
 class Entry(JsonObject):
-    """An event in its chain: `sequence` counts from 1, `hash` covers all else, `previous`, and the chain's place."""
+    """An event in its chain: `sequence` counts from 1, `hash` covers all other fields and the chain's place."""
 
     sequence: int
     event: AuditEvent
@@ -104,20 +104,20 @@ class Entry(JsonObject):
 def nonce_of(random: str) -> str:
     """Return the nonce of a new version.
 
-    It names what the commitment covers and is itself part of the commitment, so nobody can reduce that.
+    It names what the commitment covers, and is itself part of the commitment, so that cannot be reduced.
     """
     return _PLACED + random
 
 
 def is_placed(version: Draft) -> bool:
-    """Return whether its commitment covers the place."""
+    """Return whether the version's commitment covers the place."""
     return version.nonce.startswith(_PLACED)
 
 
 def commitment_of(version: Draft, place: Place) -> str:
-    """Return the commitment to all of a version except its times, and to its place (P9).
+    """Return the commitment to a version, except its times, and to its place (P9).
 
-    It reveals nothing once nonce and text are gone.
+    Once nonce and text are gone, it reveals nothing.
     """
     fields: list[object] = [version.nonce, version.key, version.content, list(version.tags)]
     if version.nonce.startswith((_WHOLE, _PLACED)):
@@ -130,7 +130,7 @@ def commitment_of(version: Draft, place: Place) -> str:
 def version_event(
     place: Place, at: datetime, session: str, action: Action, version: Draft, status: str = ""
 ) -> AuditEvent:
-    """Return the event about one version there. session, status: as in `AuditEvent`; status is part of the detail."""
+    """Return the event about one version in a place. session: as in `AuditEvent`. status: goes into the detail."""
     return AuditEvent(
         at, session, action, f"version {version.version} {status}".rstrip(), commitment_of(version, place)
     )
@@ -139,7 +139,7 @@ def version_event(
 def chain(event: AuditEvent, last: Entry | None, place: Place | None, secret: bytes | None = None) -> Entry:
     """Return the entry that follows `last` in the chain of a place; keyed (HMAC) when there is a secret.
 
-    place: None: the earlier form, which names none, and is never written any more.
+    place: None: the older form without a place, which is no longer written.
     """
     sequence = last.sequence + 1 if last else 1
     previous = last.hash if last else GENESIS
@@ -155,11 +155,11 @@ class Pen:
         self._own = ""  # the hash of the last entry it made
 
     def write(self, event: AuditEvent, last: Entry | None) -> Entry:
-        """Return the entry that follows. Raises: StorageError when the chain is kept with another key.
+        """Return the next entry. Raises: StorageError when the chain is written with another key.
 
-        Without that, one save while the key is not configured would break the chain for good (P9).
+        Otherwise one save while the key is not configured would break the chain permanently (P9).
         """
-        if last is not None and last.hash != self._own:  # another's: its own need no second look
+        if last is not None and last.hash != self._own:  # another writer's; its own need no second check
             _require_same_key(last, self._place, self._secret)
         entry = chain(event, last, self._place, self._secret)
         self._own = entry.hash
@@ -167,23 +167,23 @@ class Pen:
 
 
 def is_made_with(secret: bytes | None, entry: Entry, place: Place | None) -> bool:
-    """Return whether this key gives this entry's hash in this place; None: without a key, naming no place."""
+    """Return whether this key and place give the entry's hash. None: no key, or no place."""
     found = _hash(entry.sequence, entry.event, entry.previous, place, secret)
     return hmac.compare_digest(entry.hash.encode(), found.encode())
 
 
 def _require_same_key(last: Entry, place: Place, secret: bytes | None) -> None:
-    keys = {secret, None} if secret else {None}  # a key may be added, and never taken away
+    keys = {secret, None} if secret else {None}  # a key may be added, but never removed
     if any(is_made_with(key, last, where) for key in keys for where in (place, None)):
         return
-    # Nothing tells it from an entry that was changed, or that is another place's.
+    # This looks the same as an entry that was changed, or that comes from another place.
     if secret:
-        raise StorageError("audit.key_file: this chain is kept with another key: set that; or run `tidegate doctor`")
-    raise StorageError("this chain is keyed, and audit.key_file is not set: set it again; or run `tidegate doctor`")
+        raise StorageError("audit.key_file: this chain uses another key; set that key, or run `tidegate doctor`")
+    raise StorageError("audit.key_file: is not set, but this chain is keyed; set it again, or run `tidegate doctor`")
 
 
 def _hash(sequence: int, event: AuditEvent, previous: str, place: Place | None, secret: bytes | None) -> str:
-    at = event.at.astimezone(UTC).isoformat()  # as it is read back, in whatever zone the clock gave it
+    at = event.at.astimezone(UTC).isoformat()  # the same as when read back, in whichever zone the clock gave it
     fields = [sequence, at, event.session, event.action, event.detail, event.commitment, previous]
     return _digest([*fields, *(place.fields if place else ())], secret)
 

@@ -1,4 +1,4 @@
-"""Verification: whether an audit chain holds, reaches its anchors, and tells of everything that is stored (P9)."""
+"""Verification: whether an audit chain is intact, reaches its anchors, and accounts for all stored records (P9)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from tidegate.policy.levels import Level
 from tidegate.records.json_object import JsonObject
 from tidegate.records.record import Record, RecordKind
 
-_SET_KEY = "set `audit.key_file` in config.toml again, to the key that the chain is kept with"
-_GIVE_ANCHOR = "if they are yours, keep what `tidegate audit anchor` prints now, and give it with --anchor FILE"
-_BEFORE_ALL = -(2**62)  # so that nothing inserted before the first entry goes unseen
+_SET_KEY = "set `audit.key_file` in config.toml again, to the key of this chain"
+_GIVE_ANCHOR = "if they are yours, keep the output of `tidegate audit anchor` now, and pass it with --anchor FILE"
+_BEFORE_ALL = -(2**62)  # so that an entry inserted before the first is seen
 _VERSION = re.compile(r"version ([0-9]{1,18})\b")
 _CHANGED = "the entry was changed, or written with another key or in another place"
-_NO_KEY = "no key is configured, and this chain is keyed from here on (or its end was changed, or is another place's)"
-_NOT_KEYED = "the entry was made without the key, after entries that were made with it"
+_NO_KEY = (
+    "no key is configured, and this chain is keyed from here on (or its end was changed, or is from another place)"
+)
+_NOT_KEYED = "the entry was written without the key, after entries that were written with it"
 PROBLEMS_MAX = 100
-"""How many problems of one compartment are named."""
+"""The maximum number of problems reported for one compartment."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainProblem(JsonObject):
-    """Something that is not as the chain says. sequence: the first entry concerned. key: of the memory concerned.
+    """A contradiction in or to the chain. sequence: the first entry concerned. key: of the memory concerned.
 
-    advice: what to do, where the cause may be a setting, and no change.
+    advice: what to do, if a setting may be the cause.
     """
 
     text: str
@@ -43,12 +45,12 @@ class ChainProblem(JsonObject):
 
 @dataclass(frozen=True, slots=True)
 class ChainVerdict(JsonObject):
-    """What a chain proves.
+    """The proof from a chain.
 
-    entries: how many hold, from the first. head: the hash of the last of them.
-    keyed_from: the first entry that is keyed; None when none is.
-    anchored_to: the highest anchor met, None without anchors; beyond it nobody sees that entries were cut from the end,
-    or that an unkeyed chain was rewritten.
+    entries: how many are intact, from the first on. head: the hash of the last of them.
+    keyed_from: the first keyed entry, or None.
+    anchored_to: the highest anchor reached, or None; beyond it, entries cut from the end and a rewritten unkeyed chain
+    go unseen.
     """
 
     level: Level
@@ -60,12 +62,12 @@ class ChainVerdict(JsonObject):
 
     @property
     def holds(self) -> bool:
-        """Return whether nothing was found wrong."""
+        """Return whether no problem was found."""
         return not self.problems
 
 
 class ChainSource(Protocol):
-    """What a chain and its records can be read from: a compartment, or a backup of one. The entries are read first."""
+    """A source of a chain and its records: a compartment, or a backup of one. The entries are read first."""
 
     @property
     def place(self) -> Place: ...
@@ -77,10 +79,10 @@ class ChainSource(Protocol):
 def verify(
     source: ChainSource, secret: bytes | None, anchors: Sequence[Anchor], *, sealed: bool = False
 ) -> ChainVerdict:
-    """Check the chain of one compartment at one moment, and return what it proves.
+    """Check the chain of one compartment at one moment, and return the proof.
 
-    anchors: of that compartment. sealed: what is read lies under a seal of the same secret, which vouches for entries
-    that were made before there was one.
+    anchors: of that compartment. sealed: the source is sealed with the same secret, which vouches for entries that were
+    written before there was a secret.
     """
     walk = _Walk(secret, source.place, {})
     for anchor in anchors:
@@ -88,7 +90,7 @@ def verify(
     with source.snapshot():
         problem = walk.follow(source.entries(after=_BEFORE_ALL))
         rest = chain(walk.unmet_anchors(), _unexplained(source, walk.told))
-        problems = [problem] if problem else list(islice(rest, PROBLEMS_MAX))  # no file can make it hold more
+        problems = [problem] if problem else list(islice(rest, PROBLEMS_MAX))  # bounded, whatever the file holds
         if not sealed:
             problems[:0] = walk.unkeyed()
     return ChainVerdict(
@@ -103,7 +105,7 @@ def verify(
 
 @dataclass(slots=True)
 class _Walk:
-    """The way along a chain, as far as it holds, and what was met on it."""
+    """A walk along a chain while it is intact, and the findings on the way."""
 
     secret: bytes | None
     place: Place
@@ -127,7 +129,7 @@ class _Walk:
         return max((each for each in self.anchors if each <= self.sequence), default=None)
 
     def follow(self, entries: Iterable[Entry]) -> ChainProblem | None:
-        """Go on to the end, or to where the chain stops holding."""
+        """Walk to the end, or to the first flaw."""
         coming = iter(entries)
         try:
             for entry in coming:
@@ -142,14 +144,14 @@ class _Walk:
         return None
 
     def unmet_anchors(self) -> Iterator[ChainProblem]:
-        """Yield a problem if there are anchors beyond the end: the rest was cut off."""
+        """Yield a problem if anchors are beyond the end: the rest was cut off."""
         beyond = [sequence for sequence in self.anchors if sequence > self.sequence]
         if beyond:
-            text = f"the chain ends here, and was anchored at {max(beyond)}: the entries in between were cut off"
+            text = f"the chain ends here, but was anchored at {max(beyond)}: the entries in between were cut off"
             yield ChainProblem(text, self.sequence + 1)
 
     def unkeyed(self) -> Iterator[ChainProblem]:
-        """Yield a problem if entries beyond the last anchor are not keyed though there is a key: forged, maybe."""
+        """Yield a problem if entries after the last anchor are not keyed though there is a key: they may be forged."""
         anchored_to = self.anchored_to or 0
         if self.plain_to > anchored_to:
             text = f"from here up to {self.plain_to} no entry is keyed: whoever can write the file could have made them"
@@ -163,7 +165,7 @@ class _Walk:
         if not self._is_genuine(entry):
             return _NOT_KEYED if self.secret and self._is_plain(entry) else _CHANGED
         if entry.hash not in self.anchors.get(entry.sequence, {entry.hash}):
-            return "the entry is not the one that was anchored: the chain was rebuilt"
+            return "the entry differs from the anchored one: the chain was rebuilt"
         return ""
 
     def _is_genuine(self, entry: Entry) -> bool:
@@ -171,15 +173,15 @@ class _Walk:
             if self.secret and self.keyed_from is None:
                 self.keyed_from = entry.sequence
             return True
-        # A chain that began before there was a key is plain up to there, and never again after it.
+        # A chain that began before there was a key is plain up to that point, and never after it.
         plain = self.secret is not None and self.keyed_from is None
         return plain and self._is_made_with(None, entry)
 
     def _is_made_with(self, secret: bytes | None, entry: Entry) -> bool:
-        if self.place.id and is_made_with(secret, entry, self.place):  # without an id it is a backup's: none in a store
+        if self.place.id and is_made_with(secret, entry, self.place):  # only a backup may lack an id
             self.placed = True
             return True
-        # One that began before entries named their place names none up to there, and never again after it.
+        # A chain that began before entries named their place names none up to that point, and always after it.
         return not self.placed and is_made_with(secret, entry, None)
 
     def _is_plain(self, entry: Entry) -> bool:
@@ -198,7 +200,7 @@ class _Walk:
 
 
 class _Expected(IntEnum):
-    """What the last entry about a version says of it."""
+    """The state of a version according to the last entry about it."""
 
     LIVE = 0  # or superseded
     HIDDEN = 1
@@ -206,7 +208,7 @@ class _Expected(IntEnum):
 
 
 class _Told(NamedTuple):
-    """What the last entry about a version tells: a million of them fit in memory."""
+    """The last entry about a version, small enough to keep a million in memory."""
 
     sequence: int
     number: int
@@ -215,15 +217,15 @@ class _Told(NamedTuple):
 
 _EXPECTED = {Action.DELETE: _Expected.HIDDEN, Action.EXPIRE: _Expected.HIDDEN, Action.PURGE: _Expected.GONE}
 _CONTRADICTIONS = {
-    (_Expected.LIVE, False): "a version is hidden, and no entry says that it was deleted",
-    (_Expected.HIDDEN, True): "a version lives again, and no entry says that it was restored",
-    (_Expected.GONE, True): "a version is there again that was purged",
-    (_Expected.GONE, False): "a version is there again that was purged",
+    (_Expected.LIVE, False): "a version is hidden, but no entry says that it was deleted",
+    (_Expected.HIDDEN, True): "a version is live again, but no entry says that it was restored",
+    (_Expected.GONE, True): "a purged version is back",
+    (_Expected.GONE, False): "a purged version is back",
 }
 
 
 def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[ChainProblem]:
-    """Yield each change that has no entry: all that is stored must match the last entry about it."""
+    """Yield each change without an entry: every stored version must match the last entry about it."""
     places = _Places()
     try:
         for record, newest in source.every_version():
@@ -242,14 +244,12 @@ def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[Chai
     yield from places.wrong()
     for sequence, _, expected in told.values():
         if expected is not _Expected.GONE:
-            yield ChainProblem(
-                "the version that the entry tells of is not there any more, and was not purged", sequence
-            )
+            yield ChainProblem("the version of this entry no longer exists, but was not purged", sequence)
 
 
 @dataclass(slots=True)
 class _Places:
-    """The newest version under each key, and the latest that it has replaced: it must be the later one."""
+    """The newest version under each key, and the latest that it replaced: the newest must be the later one."""
 
     newest: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
     replaced: dict[tuple[RecordKind, str], int] = field(default_factory=dict)
@@ -259,14 +259,14 @@ class _Places:
         if not newest:
             self.replaced[name] = max(record.version, self.replaced.get(name, 0))
         elif self.newest.setdefault(name, record.version) != record.version:
-            yield ChainProblem("two versions stand under one key", key=record.key)
+            yield ChainProblem("one key has two current versions", key=record.key)
 
     def wrong(self) -> Iterator[ChainProblem]:
         for name, number in self.replaced.items():
             if self.newest.get(name, 0) <= number:
-                yield ChainProblem(f"version {number} is hidden, and no later one replaced it", key=name[1])
+                yield ChainProblem(f"version {number} is hidden, but no later one replaced it", key=name[1])
 
 
 def _short(commitment: str) -> bytes:
-    """Return half a hash: enough to tell versions apart, and a million of them fit in memory."""
+    """Return half a hash: enough to distinguish versions, and small enough to keep a million in memory."""
     return bytes.fromhex(commitment)[:16] if len(commitment) == 64 else commitment.encode()

@@ -1,1 +1,1 @@
-"""Records: the stored values, their checks and limits, as values and as text. Pure; no storage, no clock."""
+"""Records: the stored values, their checks and limits, and their text forms. Pure: no storage, no clock."""

@@ -1,4 +1,4 @@
-"""Cursors: where a list goes on. Opaque, and bound to the agent, taint and tag they were made for."""
+"""Cursors: where a list continues. Opaque, and bound to the agent, taint and tag of that list."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _DIGEST_BYTES = 16
 
 
 def write_cursor(after: str, agent: str, taint: Level, tag: str | None) -> str:
-    """Return a cursor that goes on after the key `after`. It is made only of what its session has already seen (P5)."""
+    """Return a cursor that continues after the key `after`. It holds only what its session has already seen (P5)."""
     position = after.encode()
     return base64.urlsafe_b64encode(_seal(position, agent, taint, tag) + position).decode("ascii").rstrip("=")
 
 
 def read_cursor(cursor: object, agent: str, taint: Level, tag: str | None) -> str:
-    """Return the key to go on after; "" for no cursor, which is before every key."""
+    """Return the key to continue after; "", which sorts before every key, without a cursor."""
     if cursor is None:
         return ""
     try:
@@ -30,8 +30,8 @@ def read_cursor(cursor: object, agent: str, taint: Level, tag: str | None) -> st
         if seal == _seal(position, agent, taint, tag) and write_cursor(position.decode(), agent, taint, tag) == cursor:
             return position.decode()
     except (ValueError, binascii.Error):
-        pass  # one answer for every cursor that is not ours
-    raise InvalidArgument("cursor: not valid here; list again without it", argument="cursor")
+        pass  # one answer for every foreign cursor
+    raise InvalidArgument("cursor: not valid for this list; list again without it", argument="cursor")
 
 
 def _seal(position: bytes, agent: str, taint: Level, tag: str | None) -> bytes:

@@ -1,4 +1,4 @@
-"""Expiry: how long memories live after their last save, as the owner's configuration says. A model has no say in it."""
+"""Expiry: how long memories live after their last save. Only the owner's configuration decides, never a model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tidegate.records.times import read_duration
 
 @dataclass(frozen=True, slots=True)
 class Bygone:
-    """Memories that were last saved at a time or before: all of them, and those that carry a tag. None: none."""
+    """Memories last saved at or before a time. all: any memory; tags: those with that tag. None: no memory."""
 
     all: datetime | None = None
     tags: Mapping[str, datetime] = field(default_factory=dict)
 
     def holds(self, record: Record) -> bool:
-        """Return whether it is one of them."""
+        """Return whether the record is one of them."""
         times = (self.all, *(self.tags.get(tag) for tag in record.tags))
         return any(time is not None and record.updated_at <= time for time in times)
 
@@ -31,7 +31,7 @@ NONE_BYGONE = Bygone()
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """Rules by tag and by level; the shortest that applies counts. Without rules, nothing ever expires."""
+    """Rules by tag and by level; the shortest that applies counts. Without rules nothing expires."""
 
     tags: Mapping[str, timedelta] = field(default_factory=dict)
     levels: Mapping[Level, timedelta] = field(default_factory=dict)
@@ -40,9 +40,9 @@ class Expiry:
         return bool(self.tags or self.levels)
 
     def expires_at(self, record: Record) -> datetime | None:
-        """Return when a live memory expires, counted from its last save; None for never, and for any other record.
+        """Return when a live memory expires, counted from its last save; None for never, and for other records.
 
-        A time beyond the last that can be written is never.
+        A time too late to be written counts as never.
         """
         if not record.live or record.kind is not RecordKind.MEMORY:
             return None
@@ -54,18 +54,18 @@ class Expiry:
             return None
 
     def bygone(self, level: Level, now: datetime) -> Bygone:
-        """Return what has expired of a level at a time: exactly what `seen_at` says has."""
+        """Return which memories of a level have expired at a time, exactly as `seen_at` decides."""
         tags = {tag: before for tag, ttl in self.tags.items() if (before := _before(now, ttl)) is not None}
         return Bygone(_before(now, self.levels[level]) if level in self.levels else None, tags)
 
     def seen_at(self, record: Record, now: datetime) -> Record:
-        """Return the record as it is at a time. An expired one looks as if it was deleted when it expired."""
+        """Return the record as of a time. An expired one looks as if it was deleted when it expired."""
         expires_at = self.expires_at(record)
         return record if expires_at is None or expires_at > now else replace(record, deleted_at=expires_at)
 
 
 def _before(now: datetime, ttl: timedelta) -> datetime | None:
-    """Return the time of the last save that has expired by now; None when no time is so early."""
+    """Return the time of the last save that has expired by now; None when that is too early to be a time."""
     try:
         return now - ttl
     except OverflowError:
@@ -73,7 +73,7 @@ def _before(now: datetime, ttl: timedelta) -> datetime | None:
 
 
 def read_tags(table: Mapping[str, object]) -> dict[str, timedelta]:
-    """Read the rules by tag, tags as they are stored. Raises: InvalidArgument."""
+    """Read the rules by tag, with tags in their stored form. Raises: InvalidArgument."""
     return {unicodedata.normalize("NFC", tag).strip(): _ttl(age, "expiry.tags") for tag, age in table.items()}
 
 

@@ -1,4 +1,4 @@
-"""Fields that somebody else may have written: each is read as what it must be, or refused by its name (P17)."""
+"""Fields that others may have written: each is read as the expected type, or refused by its name (P17)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.times import NotATimeError, read_timestamp, write_timestamp
 
-_STORED = {"int": int, "bool": bool}  # the JSON type for a field of that type; for any other, text
+_STORED = {"int": int, "bool": bool}  # JSON types of fields; all others are text
 
 
 class Fields:
-    """The fields of one object. Every error names the field, and shows nothing of its value (P12)."""
+    """The fields of one object. Every error names the field and shows nothing of its value (P12)."""
 
     def __init__(self, name: str, value: object) -> None:
         if not isinstance(value, dict):
@@ -24,7 +24,7 @@ class Fields:
         self._values: dict[str, Any] = value
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a field."""
+        """Return whether the object has the field."""
         return name in self._values
 
     def within(self, name: str) -> Fields:
@@ -32,13 +32,13 @@ class Fields:
         return Fields(name, self.value(name))
 
     def value(self, name: str) -> Any:
-        """Return any value. Raises: InvalidArgument when there is no such field."""
+        """Return any value. Raises: InvalidArgument when it is missing."""
         if name not in self._values:
             raise unfit(name, "is missing")
         return self._values[name]
 
     def text(self, name: str, form: re.Pattern[str] | None = None) -> str:
-        """Check that a value is a text that can be stored, of this form, and return it. Raises: InvalidArgument."""
+        """Check that a value is storable text in this form, and return it. Raises: InvalidArgument."""
         return check_text(name, self.value(name), form)
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class Fields:
         """Return one of these words. Raises: InvalidArgument."""
         value = self.text(name)
         if value not in words:
-            raise unfit(name, "is none of the words that it can be")
+            raise unfit(name, "is not one of the allowed words")
         return value
 
     def count(self, name: str, most: int) -> int:
@@ -70,26 +70,26 @@ class Fields:
         return value
 
     def time(self, name: str) -> datetime:
-        """Return a time as this program writes it. Raises: InvalidArgument."""
+        """Return a time, in the form that this program writes. Raises: InvalidArgument."""
         value = self.text(name)
         try:
             time = read_timestamp(value)
         except NotATimeError as error:
             raise unfit(name, str(error)) from None
         if write_timestamp(time) != value:
-            raise unfit(name, "is not a time as it is written here")
+            raise unfit(name, "must be a time in ISO 8601, UTC, to the microsecond")
         return time
 
     def level(self, name: str) -> Level:
         """Return a level. Raises: InvalidArgument."""
         level = read_label(self.value(name))
         if level is None:
-            raise unfit(name, "is not a level")
+            raise unfit(name, f"must be one of {', '.join(map(str, Level))}")
         return level
 
 
 def check_text(name: str, value: object, form: re.Pattern[str] | None = None) -> str:
-    """Check that a value is a text that can be stored, of this form, and return it. Raises: InvalidArgument."""
+    """Check that a value is storable text in this form, and return it. Raises: InvalidArgument."""
     if not isinstance(value, str):
         raise unfit(name, "must be a string")
     try:
@@ -97,14 +97,14 @@ def check_text(name: str, value: object, form: re.Pattern[str] | None = None) ->
     except UnicodeEncodeError:
         raise unfit(name, "must not contain lone surrogates") from None
     if form is not None and not form.fullmatch(value):
-        raise unfit(name, "has not the form that it must have")
+        raise unfit(name, "does not have the required form")
     return value
 
 
 def check_types(values: dict[str, Any], kind: type[Any]) -> None:
-    """Check that each value has the type that its field in the dataclass declares, as JSON has it.
+    """Check that each value has the JSON type of its field in the dataclass.
 
-    Raises: TypeError, also for a field that is not declared. One that is missing is for the dataclass to miss.
+    Raises: TypeError, also for an undeclared field. The dataclass itself notices a missing one.
     """
     types = {field.name: str(field.type) for field in declared(kind)}
     for name, value in values.items():

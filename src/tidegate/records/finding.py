@@ -1,4 +1,4 @@
-"""What an examination finds: in words, with what to do."""
+"""The findings of an examination: the problem, and what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Severity(StrEnum):
 
 
 class Remedy(StrEnum):
-    """What a repair can do about a finding inside a compartment."""
+    """How a repair can fix a finding inside a compartment."""
 
     INDEX = "index"  # rebuild the search index from the memories
     TAGS = "tags"  # rebuild the table of tags from the memories
@@ -22,7 +22,7 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be.
+    """One problem.
 
     where: a file, by its path below the home. advice: what to do.
     remedy: how a repair can rebuild it from the other data. repaired: it was repaired just now.

@@ -1,7 +1,7 @@
-"""What a reader does not see, or is deceived by: text could be smuggled in it, past an owner's eye to a model (P18).
+"""Invisible and deceptive characters, which could smuggle text past the owner's eye to a model (P18).
 
-The set comes from Unicode's properties, so that nobody has to think of each character: all that has no form of its own
-(categories C and Z), and all that is not drawn (Default_Ignorable_Code_Point).
+The set comes from Unicode's properties, not from a list by hand: every character without a form of its own (categories
+C and Z), and every character that is not drawn (Default_Ignorable_Code_Point).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from unicodedata import combining
 
-# Default_Ignorable_Code_Point, DerivedCoreProperties.txt of Unicode 14.0. It reserves room for what later versions add.
+# Default_Ignorable_Code_Point, DerivedCoreProperties.txt of Unicode 14.0. It reserves room for later versions.
 _IGNORABLE = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# Letters, marks and symbols that are drawn as nothing; no property tells.
+# Letters, marks and symbols that are drawn as nothing; no property lists them.
 _BLANK = "\u2800\ufffc\U00013441\U00013442\U00016fe4\U0001d159"
 # Prepended_Concatenation_Mark, PropList.txt of Unicode 14.0: the format characters that are drawn.
 _DRAWN = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd")
@@ -32,15 +32,15 @@ _BY_NEIGHBOURS = _NON_JOINER + _JOINER + _AS_EMOJI
 _SKIN_TONES = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
 _VIRAMA = 9  # Canonical_Combining_Class
 _CHARS_BEFORE = 6
-"""How far back the letter may stand that a joiner joins: there may be marks on it."""
+"""How far before a joiner its letter may be: the letter may carry marks."""
 
-# What may have to be escaped: letters and digits of any script do not, but for the few that are named.
+# Candidates for an escape: everything but letters and digits, and the few letters that are named.
 _SUSPECT = re.compile(rf"[^\w\n\t\x20-\x7e]|[{_IGNORABLE}{_BLANK}]")
 _NOT_DRAWN = re.compile(f"[{_IGNORABLE}{_BLANK}]")
 
 
 def code(char: str) -> str:
-    """Return an escape that says which character it stands for."""
+    """Return an escape that names the character."""
     number = ord(char)
     if char == "\r":
         return "\\r"
@@ -48,41 +48,41 @@ def code(char: str) -> str:
 
 
 def escape_invisible(text: str, write: Callable[[str], str] = code) -> str:
-    """Return the text with an escape for each character that must not stand as it is. Line feeds and tabs may."""
+    """Return the text with invisible and deceptive characters escaped. Line feeds and tabs stay."""
     return "".join(_pieces(text, 0, len(text), write))
 
 
 def escape_line(text: str) -> str:
-    """Return the text on one line: with an escape for each line feed and tab as well."""
+    """Return the text on one line, with line feeds and tabs escaped as well."""
     return escape_invisible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def escape_json(text: str) -> str:
-    """Return the same JSON text with an escape for whatever a reader does not see, swallows or obeys."""
+    """Return the same JSON text with an escape for each character that a reader does not see, swallows or obeys."""
     return escape_invisible(text, _json_code)
 
 
 def decided(text: str) -> str:
-    """Return the text without a last character that the next one decides on."""
+    """Return the text without a last character whose escape depends on the next one."""
     return text[:-1] if text.endswith(tuple(_BY_NEIGHBOURS)) else text
 
 
 class Escaper:
-    """Escapes lines that come in pieces, as if they had come whole, with one kind of line end."""
+    """Escapes lines that arrive in pieces as if they had arrived in one, with one kind of line end."""
 
     def __init__(self) -> None:
         self._before = ""
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Return what can be shown by now: all but a last character that the next one decides on."""
+        """Return all that can be shown now: not a last character whose escape depends on the next one."""
         text = (self._held + piece).replace("\r\n", "\n")
         sure = text[:-1] if text.endswith("\r") else decided(text)
         self._held = text[len(sure) :]
         return self._escaped(sure, self._held)
 
     def end(self) -> str:
-        """Return what was held back: nothing follows."""
+        """Return the text that was held back. Nothing follows it."""
         held, self._held = self._held, ""
         return self._escaped(held, "")
 
@@ -94,7 +94,7 @@ class Escaper:
 
 
 def _json_code(char: str) -> str:
-    """Return a character as JSON writes it: beyond the first 65,536 in two halves."""
+    """Return a character as JSON writes it: in two halves beyond the first 65,536."""
     units = char.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
@@ -111,16 +111,16 @@ def _pieces(text: str, start: int, end: int, write: Callable[[str], str]) -> Ite
 
 @lru_cache(maxsize=4096)
 def _is_unseen(char: str) -> bool:
-    from apsw.unicode import category, is_extended_pictographic  # with the engine, which --help does not wait for
+    from apsw.unicode import category, is_extended_pictographic  # loads the engine; --help must not wait for it
 
     if _NOT_DRAWN.match(char):
         return True
-    # The pictographs of later versions have their place already.
+    # Code points reserved for pictographs of later versions count, too.
     return category(char)[0] in "CZ" and char not in _DRAWN and not is_extended_pictographic(char)
 
 
 def _spells(text: str, at: int) -> bool:
-    """Return whether a joiner or a selector changes what is drawn, so that it is seen by that."""
+    """Return whether a joiner or a selector visibly changes what is drawn."""
     from apsw.unicode import is_extended_pictographic
 
     char = text[at]
@@ -140,11 +140,11 @@ def _spells(text: str, at: int) -> bool:
     joined = _script(letter), _script(after)
     if char == _NON_JOINER:
         return joined[0] == joined[1] != ""
-    return (joined[0] == "") != (joined[1] == "")  # between two letters that join anyway it does nothing
+    return (joined[0] == "") != (joined[1] == "")  # no effect between two letters that join anyway
 
 
 def _letter(before: str) -> str:
-    """Return the last character but for the marks on it."""
+    """Return the last character that is not a mark."""
     from apsw.unicode import category
 
     for char in reversed(before):
@@ -155,7 +155,7 @@ def _letter(before: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _script(char: str) -> str:
-    """Return the script, if it is a letter of one whose letters join."""
+    """Return the script of a letter, if its letters join."""
     from apsw.unicode import codepoint_name
 
     name = codepoint_name(char) if char else None

@@ -1,4 +1,4 @@
-"""The values that public calls answer, as JSON objects."""
+"""The values that public calls return, as JSON objects."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ class JsonObject:
     """A value that can be written as a JSON object."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name, as JSON has them: levels and other choices as text, times in ISO 8601, UTC."""
+        """Return the fields by name, in JSON types: levels and other choices as text, times in ISO 8601, UTC."""
         return {field.name: jsonable(getattr(self, field.name)) for field in fields(self)}

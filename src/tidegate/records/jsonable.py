@@ -15,13 +15,13 @@ _AS_THEY_ARE = (str, int, bool, float, type(None))
 
 
 def jsonable(value: object) -> Any:
-    """Return a value of JSON's own types: a dataclass as an object of its fields, an enum by its word, a time as text.
+    """Return a value in JSON types: a dataclass as an object of its fields, an enum as its word, a time as text.
 
     Raises: TypeError for a value of another type.
     """
     if type(value) in _AS_THEY_ARE:
         return value
-    if isinstance(value, Enum):  # a level is a number, too, and shown by its name
+    if isinstance(value, Enum):  # a level is a number too, but shown by its name
         return str(value)
     if isinstance(value, datetime):
         return write_timestamp(value)

@@ -1,4 +1,4 @@
-"""JSON Lines: one value a line, exact for every code point, however the text is carried or split."""
+"""JSON Lines: one value a line, exact for every code point, however the text is sent or split."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from tidegate.records.invisible_text import escape_json
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
-"""One line of a file that is read: the longest content, each byte of it escaped, and room to spare."""
+"""The longest line that is read from a file: the longest content with each byte escaped, and room to spare."""
 
 
 class NotJsonError(ValueError):
-    """A text is not one JSON object; the message says why and carries nothing of it."""
+    """A text is not one JSON object; the message says why, without any of the text."""
 
 
 def to_line(value: object) -> str:
@@ -21,7 +21,7 @@ def to_line(value: object) -> str:
 
 
 def json_line(value: object) -> str:
-    """Return one line of JSON: exact when parsed, with nothing in it that ends a line, reorders it or is invisible."""
+    """Return one line of JSON: exact when parsed, with no character that ends a line, reorders it or is invisible."""
     return escape_json(json.dumps(value, ensure_ascii=False))
 
 
@@ -34,14 +34,14 @@ def read_object(text: str) -> dict[str, Any]:
 
 
 def read_flat(text: str, marks_max: int) -> Any:
-    """Return any JSON value with at most `marks_max` bytes outside its strings. Raises: NotJsonError.
+    """Return any JSON value that has at most `marks_max` bytes outside its strings. Raises: NotJsonError.
 
-    That bounds its depth and the number of its values before the first one is made: two bytes of JSON can become an
-    object of fifty.
+    This bounds its depth and the number of its values before any is created: two bytes of JSON can become an object
+    of fifty.
     """
     bare = text.encode("utf-8", "surrogatepass").replace(b"\\\\", b"").replace(b'\\"', b"")
     if bare.count(b'"') > 2 * marks_max or sum(map(len, bare.split(b'"')[::2])) > marks_max:
-        raise NotJsonError("holds too many values")
+        raise NotJsonError("has too many values")
     return read_value(text)
 
 
@@ -53,13 +53,13 @@ def read_value(text: str) -> Any:
         raise
     except json.JSONDecodeError as error:
         raise NotJsonError(f"not JSON (line {error.lineno}, column {error.colno})") from None
-    except (ValueError, RecursionError):  # a number of thousands of digits; nesting without end
-        raise NotJsonError("not JSON that can be read") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits; endless nesting
+        raise NotJsonError("not readable JSON") from None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Readers differ in which of two they take: the one that was checked might not be the one that is used.
+    # Readers differ in which of the two they take: one might be checked and the other used.
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise NotJsonError("a name stands twice in one object")
+        raise NotJsonError("a name occurs twice in one object")
     return found

@@ -9,7 +9,7 @@ from tidegate.records.json_object import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Limits(JsonObject):
-    """What is too long or too many. Lengths are code points unless the name says bytes."""
+    """The limits on arguments. Lengths are in code points unless the name says bytes."""
 
     key_chars_max: int = 256
     content_bytes_max: int = 1024 * 1024

@@ -1,4 +1,4 @@
-"""What the five verbs answer: values with the fields of the tools' results."""
+"""The answers of the five verbs, with the fields of the tools' results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tidegate.records.record import Origin
 class Memory(JsonObject):
     """One memory, as its session sees it.
 
-    content: whole from get; in list and search cut to 500 code points at a grapheme boundary, then `truncated` is true.
-    newer_below: the level of a visible lower variant that was updated later than this one (get only).
+    content: complete from get; list and search cut it to 500 code points at a grapheme boundary and set `truncated`.
+    newer_below: the level of a visible lower variant with a later update (get only).
     """
 
     key: str
@@ -71,7 +71,7 @@ class Hits(JsonObject, Sequence[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class ScoreParts(JsonObject):
-    """A hit's score, and what it is the sum of: BM25 of the words looked up, and what its text adds.
+    """A hit's score and the parts that it sums: BM25 of the words looked up, and the gains from its text.
 
     common: words too common to look up. ngrams: parts of words. feedback: words that the best hits share.
     """
@@ -85,10 +85,10 @@ class ScoreParts(JsonObject):
 
 @dataclass(frozen=True, slots=True)
 class Explanation(JsonObject):
-    """How a search went.
+    """How a search found its hits.
 
-    words: each word of the query with the terms that stand for it, corrected where no memory holds it.
-    looked_up: the terms that candidates were found by. common: those that only the newest memories were searched for.
+    words: each word of the query with its terms, corrected if no memory holds it.
+    looked_up: the terms that found candidates. common: the terms that were searched for in the newest memories only.
     parts: of each hit, in their order.
     """
 
@@ -101,14 +101,14 @@ class Explanation(JsonObject):
 
 @dataclass(frozen=True, slots=True)
 class Page(JsonObject):
-    """Some memories in key order, and where to go on; None at the end."""
+    """Some memories in key order, and the cursor to continue from; None at the end."""
 
     memories: tuple[Memory, ...]
     next_cursor: str | None
 
 
 class Status(StrEnum):
-    """What a save did."""
+    """The effect of a save."""
 
     CREATED = "created"
     UPDATED = "updated"

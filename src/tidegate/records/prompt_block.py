@@ -16,7 +16,7 @@ def data_block(what: str, mark: str, lines: Iterable[str], nonce: str) -> str:
 
 
 def text_block(what: str, mark: str, text: str, nonce: str) -> str:
-    """Return a text between two marks that carry a fresh number, with what a reader does not see escaped."""
+    """Return a text between two marks that carry a fresh number, with invisible characters escaped."""
     return _marked(what, mark, escape_invisible(text), nonce)
 
 

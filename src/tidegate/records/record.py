@@ -1,4 +1,4 @@
-"""A record: one key of one kind in one compartment, and the versions it went through."""
+"""A record: one key of one kind in one compartment, with its versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.policy.levels import Level
 
 
 class RecordKind(StrEnum):
-    """What a record is. Kinds never mix: a key names one record in each."""
+    """The kind of a record. Kinds never mix: a key names one record in each."""
 
     MEMORY = "memory"
     TODO = "todo"
@@ -21,7 +21,7 @@ class RecordKind(StrEnum):
 
 
 class Origin(StrEnum):
-    """Where a record came from (P18). Set by the surface; the model cannot write it."""
+    """Where a record came from (P18). The surface sets it; a model cannot."""
 
     AGENT = "agent"
     OWNER = "owner"
@@ -30,7 +30,7 @@ class Origin(StrEnum):
 
     @property
     def from_outside(self) -> bool:
-        """Return whether others than the owner and the agent may have written it: a prompt gets it only as data."""
+        """Return whether anyone but the owner and the agent may have written it: a prompt gets it only as data."""
         return self in (Origin.TOOL, Origin.IMPORT)
 
 
@@ -38,17 +38,17 @@ _BY_TRUST = (Origin.OWNER, Origin.AGENT, Origin.IMPORT, Origin.TOOL)
 
 
 def least_trusted(origins: Iterable[Origin]) -> Origin:
-    """Return the least trusted of the origins, for something made of all of them (P18); AGENT when there are none."""
+    """Return the least trusted of the origins, for something made of all of them (P18); AGENT without any."""
     return max(origins, key=_BY_TRUST.index, default=Origin.AGENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """One version of a record, before a compartment takes it in. It has no level: the compartment stamps its own (P2).
+    """One version of a record, before a compartment stores it. It has no level: the compartment stamps its own (P2).
 
     tags: NFC, trimmed, distinct, in code-point order.
-    version: counts from 1, and goes on after a deletion.
-    nonce: the random part of the version's audit commitment, from `audit.nonce_of`; it is purged with the text.
+    version: counts from 1, and on after a deletion.
+    nonce: the random part of the version's audit commitment, from `audit.nonce_of`; a purge removes it with the text.
     """
 
     kind: RecordKind
@@ -64,9 +64,9 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(Draft):
-    """The newest version under a key, live or deleted, as a compartment vouches for it.
+    """The newest version under a key, live or deleted, as a compartment returns it.
 
-    agent, level: read from where the data is stored, never from the call; P1 is checked against these.
+    agent, level: read from the place of storage, never from the call; P1 is checked against these.
     """
 
     agent: str
@@ -78,12 +78,12 @@ class Record(Draft):
         return self.deleted_at is None
 
 
-# Keys of numbered records: the messages of one session, and the runs of one job, sort together and in order.
+# Keys of numbered records: the messages of a session, and the runs of a job, sort together and in order.
 _DIGITS = 12
 
 
 def key_of(session: str, number: int) -> str:
-    """Return the key of a message; that of number 0 is before all of the session's, and no message has it."""
+    """Return the key of a message. That of number 0, which no message has, sorts before all of the session's."""
     return f"{session}/{number:0{_DIGITS}}"
 
 
@@ -98,5 +98,5 @@ def session_of(key: str) -> str:
 
 
 def is_of(key: str, session: str) -> bool:
-    """Return whether a message is this session's, not that of another whose id begins in the same way (P6)."""
+    """Return whether a message is this session's, not that of another session whose id begins in the same way (P6)."""
     return session_of(key) == session

@@ -1,4 +1,4 @@
-"""Times, as other programs write them and as this one does: ISO 8601, UTC, to the microsecond. Durations."""
+"""Times and durations: read in many forms, written in one: ISO 8601, UTC, to the microsecond."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _ISO = re.compile(
     re.ASCII,
 )
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,9})?", re.ASCII)
-# Numbers from here on would be centuries away as seconds, and as each finer unit in turn.
+# From here on a number would be centuries away in seconds, and so on for each finer unit.
 _SECONDS_PARTS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 
 # Durations
 _DURATION = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])|0", re.ASCII)
 _DURATION_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-DURATION_FORM = "a whole number and s, m, h, d or w, such as 90d or 12h"
+DURATION_FORM = "a whole number followed by s, m, h, d or w, such as 90d or 12h"
 
 
 class NotATimeError(ValueError):
-    """A value is not a time; the message says why and carries nothing of it."""
+    """A value is not a time; the message says why, without any of the value."""
 
 
 def write_timestamp(at: datetime) -> str:
-    """Return a time as every result shows it: ISO 8601, UTC, to the microsecond. The texts sort as the times do."""
+    """Return a time as all results show it: ISO 8601, UTC, to the microsecond. The texts sort like the times."""
     return at.astimezone(UTC).isoformat("T", "microseconds")[: -len("+00:00")] + "Z"
 
 
 def read_timestamp(value: object) -> datetime:
     """Return the time that a value names, in UTC.
 
-    Text: ISO 8601, of a day or a time of day; without a zone it is UTC; a leap second is the second after it, and 24:00
-    the next day's beginning; digits beyond microseconds are cut. Numbers, also as text: since 1970, in seconds, or in
-    milli-, micro- or nanoseconds where seconds would be past the year 5138.
+    Text: ISO 8601, of a day or a time of day; without a zone it is UTC; a leap second counts as the second after it,
+    24:00 as the start of the next day; digits beyond microseconds are cut. Numbers, also as text: since 1970, in
+    seconds, or in milli-, micro- or nanoseconds if seconds would be past the year 5138.
     Raises: NotATimeError.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -66,12 +66,12 @@ def _iso(text: str) -> datetime:
         raise NotATimeError("is not an ISO 8601 time")
     year, month, day, hour, minute, second = (int(match[name] or 0) for name in _PARTS)
     if hour > 24 or minute > 59 or second > 60 or (hour == 24 and minute + second > 0):
-        raise NotATimeError("is no time of day")
+        raise NotATimeError("is not a time of day")
     zone = _zone(match["zone"])
     try:
         start = datetime(year, month, day, tzinfo=zone)
     except ValueError:
-        raise NotATimeError("is no day of the calendar") from None
+        raise NotATimeError("is not a day of the calendar") from None
     microsecond = int((match["fraction"] or "").ljust(6, "0")[:6])
     within = timedelta(hours=hour, minutes=minute, seconds=second, microseconds=microsecond)
     return (start + within).astimezone(UTC)
@@ -91,7 +91,7 @@ def _zone(zone: str | None) -> timezone:
 
 
 def read_duration(text: object, argument: str) -> timedelta:
-    """Return the duration that the text names; 0 needs no unit. Raises: InvalidArgument, which names the argument."""
+    """Return the duration in the text; 0 needs no unit. Raises: InvalidArgument, which names the argument."""
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise InvalidArgument(f"{argument}: must be {DURATION_FORM}", argument=argument)

@@ -16,7 +16,7 @@ from tidegate.records.validation import check_content, check_names, require
 
 TODOS_MAX = 200
 KEY = "todos"
-"""The key of the list: there is one at each level."""
+"""The key of the list. Each level can have one."""
 
 _MARKS_MAX = 64 * TODOS_MAX
 
@@ -38,20 +38,20 @@ class Todo(JsonObject):
 
 
 def check_todos(items: object, limits: Limits) -> tuple[Todo, ...]:
-    """Check a list as a caller sent it, `{content, state?}` each. Raises: InvalidArgument, LimitExceeded."""
+    """Check a list from a caller, `{content, state?}` each. Raises: InvalidArgument, LimitExceeded."""
     if not isinstance(items, list | tuple):
         raise InvalidArgument("todos: must be a list", argument="todos")
     if len(items) > TODOS_MAX:
         limit = f"todos: {len(items)} items; the limit is {TODOS_MAX}"
         raise LimitExceeded(limit, argument="todos", limit=TODOS_MAX, actual=len(items))
     todos = tuple(_check(item, limits) for item in items)
-    if todos:  # it is stored as one text, and read as one
+    if todos:  # it is stored and read as one text
         check_content(write_todos(todos), limits, "todos")
     return todos
 
 
 def write_todos(todos: Iterable[Todo]) -> str:
-    """Return the list as it is stored."""
+    """Return the list in its stored form."""
     return json.dumps([todo.to_dict() for todo in todos], ensure_ascii=False)
 
 

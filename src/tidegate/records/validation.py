@@ -1,4 +1,4 @@
-"""Checks of a caller's arguments: each names the argument and says what to do. None repeats its value (P12)."""
+"""Checks of a caller's arguments. Each error names the argument, says what to do, and never repeats a value (P12)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.policy.levels import Level
 from tidegate.records.limits import Limits
 
 _AGENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-# Names that Windows gives to devices, whatever follows a dot.
+# Names of devices on Windows, with any suffix after a dot.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 # U+061C, U+200E, U+200F: bidi marks. U+202A..202E, U+2066..2069: bidi controls. U+2028, U+2029: separators.
 _DECEIVING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -22,11 +22,11 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def check_agent(agent: object) -> str:
-    """Check an agent id: 1 to 64 of `a-z 0-9 . _ -`, starting with a letter or digit, and no device name."""
+    """Check an agent id: 1 to 64 of `a-z 0-9 . _ -`, starting with a letter or digit, not a device name."""
     text = _text("agent", agent)
     if not _AGENT.fullmatch(text) or _DEVICE.fullmatch(text) or text.endswith("."):
         raise InvalidArgument(
-            "agent: use 1 to 64 of a-z, 0-9, '.', '_' and '-', starting with a letter or digit, not a device name",
+            "agent: must be 1 to 64 of a-z, 0-9, '.', '_' and '-', start with a letter or digit, and be no device name",
             argument="agent",
         )
     return text
@@ -54,7 +54,7 @@ def check_tags(tags: object, limits: Limits, argument: str = "tags") -> tuple[st
     One string, or a JSON list in a string, counts as a list.
     """
     sent = _items(tags, argument)
-    if len(sent) > _SENT_TAGS_MAX:  # before any of them is looked at
+    if len(sent) > _SENT_TAGS_MAX:  # before looking at any
         raise _too_much(argument, "tags", limits.tags_max, len(sent))
     if not all(isinstance(item, str) for item in sent):
         raise InvalidArgument(f"{argument}: each must be a string", argument=argument)
@@ -66,19 +66,19 @@ def check_tags(tags: object, limits: Limits, argument: str = "tags") -> tuple[st
 
 
 def check_arguments(arguments: object) -> Mapping[str, object]:
-    """Check the arguments of a tool, and return them by name. A model may send anything."""
+    """Check the arguments of a tool call, and return them by name. A model may send anything."""
     if not arguments:
         return {}
-    if not isinstance(arguments, (dict, Mapping)):  # most are: to ask the abstract class takes longer
-        raise InvalidArgument("arguments: must be an object, with a value for each name", argument="arguments")
+    if not isinstance(arguments, (dict, Mapping)):  # most are dicts: the abstract class is slower to ask
+        raise InvalidArgument("arguments: must be an object", argument="arguments")
     return arguments
 
 
 def check_item(item: object) -> Sequence[object]:
-    """Check one of many to save: key, content, maybe tags. A string or a dict would unpack into something else."""
+    """Check one item to save: key, content, perhaps tags. A string or a dict would unpack into something else."""
     if isinstance(item, list | tuple) and len(item) in (2, 3):
         return item
-    raise InvalidArgument("items: each must be a tuple of key, content and tags", argument="items")
+    raise InvalidArgument("items: each must be (key, content) or (key, content, tags)", argument="items")
 
 
 def check_tag(tag: object, limits: Limits) -> str | None:
@@ -95,7 +95,7 @@ def check_query(query: object, limits: Limits) -> str:
 
 
 def check_level(level: object, argument: str = "level") -> Level:
-    """Check that the host's own code passed a `Level`: neither a word nor a number counts as one."""
+    """Check that the host's own code passed a `Level`, not a word or a number."""
     if not isinstance(level, Level):
         raise InvalidArgument(f"{argument}: must be a Level, such as Level.PUBLIC", argument=argument)
     return level
@@ -112,9 +112,9 @@ def check_number(argument: str, value: object, *, default: int, most: int) -> in
 
 
 def check_names(names: Iterable[object], known: Collection[str], argument: str = "arguments") -> None:
-    """Check that every name is known; refuse the first that is not, by its place.
+    """Check that every name is known; refuse the first unknown one by its place.
 
-    P12: not by its name, which is the caller's own text. An error travels further than the caller.
+    P12: not by its name, which is the caller's own text: an error goes further than the caller.
     """
     for place, name in enumerate(names, 1):
         if name not in known:
@@ -140,11 +140,11 @@ def _text(argument: str, value: object) -> str:
 
 
 def _label(argument: str, value: object, chars_max: int) -> str:
-    """Check a key or tag, and return it in NFC: one visible line that cannot deceive the eye about its order."""
+    """Check a key or tag, and return it in NFC: one visible line in its apparent order."""
     if isinstance(value, str) and value.isascii() and value.isprintable() and len(value) <= chars_max and value.strip():
-        return value  # as most are: nothing below would refuse or change it
+        return value  # the usual case: no check below would refuse or change it
     text = _text(argument, value)
-    # Normalising is quadratic in runs of combining marks, so the length comes first; NFC shortens by less than 4.
+    # Normalising is quadratic in runs of combining marks, so check the length first; NFC shortens by less than 4.
     if len(text) > 4 * chars_max:
         raise _too_much(argument, "characters", chars_max, len(text))
     text = unicodedata.normalize("NFC", text)
@@ -173,7 +173,7 @@ def _items(tags: object, argument: str) -> list[object]:
 
 
 def _listed(text: str) -> list[object]:
-    """Read a JSON list in a string, as some models send it; any other string is one tag."""
+    """Read a JSON list in a string, as some models send; any other string is one tag."""
     if text.lstrip().startswith("["):
         try:
             parsed = json.loads(text)

@@ -13,7 +13,7 @@ from tidegate.records.record import Origin
 
 
 class VersionState(StrEnum):
-    """What has become of a version."""
+    """The state of a version."""
 
     LIVE = "live"
     EXPIRED = "expired"
@@ -25,7 +25,7 @@ class VersionState(StrEnum):
 class Version(JsonObject):
     """One version of a memory at one level.
 
-    deleted_at: when it was deleted or expired, also where a later version followed.
+    deleted_at: when it was deleted or expired, even if a later version followed.
     """
 
     key: str
@@ -42,7 +42,7 @@ class Version(JsonObject):
 
 @dataclass(frozen=True, slots=True)
 class Restored(JsonObject):
-    """A restore that is stored and audited. restored_version: the version whose content lives again."""
+    """A restore that is stored and audited. restored_version: the version whose content is live again."""
 
     key: str
     classification: Level
@@ -53,7 +53,7 @@ class Restored(JsonObject):
 
 @dataclass(frozen=True, slots=True)
 class Relabelled(JsonObject):
-    """A memory that was copied to another level, or would be. copied_from: where the original is, and stays (P3)."""
+    """A memory that was copied to another level, or would be. copied_from: the level where the original stays (P3)."""
 
     key: str
     copied_from: Level
@@ -63,16 +63,16 @@ class Relabelled(JsonObject):
 
     @property
     def lowers(self) -> bool:
-        """Return whether it makes something known at a lower level: then it cannot be taken back."""
+        """Return whether it makes something known at a lower level, which cannot be undone."""
         return not self.copied_from.can_flow_to(self.classification)
 
 
 @dataclass(frozen=True, slots=True)
 class Purged(JsonObject):
-    """What was really removed at one level, or would be.
+    """What a purge removed at one level, or would remove.
 
-    memories: removed with all their versions. versions: all that were removed.
-    complete: false when others were reading, so that some of it may still be in a file: purge again.
+    memories: removed with all their versions. versions: the number of all removed versions.
+    complete: false when others were reading, so that a file may still hold some of it: purge again.
     """
 
     classification: Level
