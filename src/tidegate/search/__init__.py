@@ -1,1 +1,1 @@
-"""Search: the words of a text in any language, and the ranking of the matches. Pure."""
+"""Search: the words of a text in any language, and the ranking of matches. Pure."""

@@ -1,8 +1,8 @@
-"""Text analysis: what the search index holds of a memory, and what a query asks of it.
+"""Text analysis: the index terms of a memory, and the words of a query.
 
-Both sides go through the same steps, so nothing in a query is syntax and no language is named. A word is
-indexed as written (folded), with its accents where it has any, and under its stem; a query word matches
-where any of its forms does.
+Both go through the same steps, so nothing in a query is syntax and nobody names a language. A word is indexed
+as written (folded), with its accents if it has any, and under its stem; a query word matches if any of its
+forms does.
 """
 
 import re
@@ -16,16 +16,16 @@ ANALYSIS_VERSION = 2
 """Stored with each index. An index of another version is rebuilt."""
 
 INDEXED_CHARS_MAX = 65_536
-"""Of a longer content the first so many characters are searched: the cost of a save is bounded."""
+"""How many characters of a content are searched, from its start: this bounds the cost of a save."""
 
 QUERY_CHARS_MAX = 4_096
 QUERY_WORDS_MAX = 64
-"""Of a longer query the first so many characters and distinct words count."""
+"""How many characters and distinct words of a query count, from its start."""
 
 _FUNCTION_WEIGHT = 0.3
 _CHARACTER_WEIGHT = 0.25
 _LABEL = re.compile(r"[^\n]{1,80}?:\s")  # `Caroline (8 May): ...`, `Deployment: ...`
-_ACCENTED = "\u00b4"  # ends the form that keeps its accents, which no folded form has
+_ACCENTED = "\u00b4"  # marks the form with accents; no folded form has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word of a query: it matches where any of its terms does, and the best one counts.
+    """One word of a query: it matches if any of its terms does, and the best term counts.
 
     text: the folded word. weight: 1, less for function words and for single characters of scripts without spaces.
     """
@@ -62,7 +62,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The words of a query, each once, in order. False when there is nothing to search for."""
+    """The words of a query, each once, in order. False without a word to search for."""
 
     words: tuple[Word, ...] = ()
 
@@ -78,7 +78,7 @@ class Query:
 def analyse(key: str, tags: Sequence[str], content: str) -> Columns:
     """Return the index terms of a memory. Deterministic; the time is linear in the length of the text.
 
-    The words before a first colon label the rest and are entered twice, so that they weigh more.
+    The words before a first colon label the rest: they are entered twice, to weigh more.
     """
     content = content[:INDEXED_CHARS_MAX]
     label = _LABEL.match(content)
@@ -90,7 +90,7 @@ def analyse(key: str, tags: Sequence[str], content: str) -> Columns:
 
 
 def analyse_query(text: str) -> Query:
-    """Return the words that a query asks for. Every character is literal; no words, an empty query."""
+    """Return the words of a query. Every character is literal; without words the query is empty."""
     text = text[:QUERY_CHARS_MAX]
     found = list(dict.fromkeys(pieces(text)))
     written = [text for text, kind in found if kind is PieceKind.WORD]
@@ -120,15 +120,15 @@ def _terms(found: Iterable[Piece], forms: Mapping[str, list[str]]) -> list[str]:
     for text, kind in found:
         if kind is word:
             terms += forms[text]
-        elif term := fold(text) if kind is joined else text:  # the others have nothing to fold
+        elif term := fold(text) if kind is joined else text:  # the others do not fold
             terms.append(term)
     return terms
 
 
 def _forms(words: Iterable[str], stemmers: Stemmers) -> dict[str, list[str]]:
-    """Return each word's terms: the folded word, its stems, and its form with accents, where they differ.
+    """Return each word's terms: the folded word, its stems, and its form with accents, if they differ.
 
-    Words that are grammar in any language have no stems: these would be stubs of a letter or two.
+    Function words of any language have no stems: these would be stubs of a letter or two.
     """
     scripts: dict[str, list[str]] = {}
     for word in words:

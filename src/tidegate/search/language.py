@@ -1,8 +1,8 @@
-"""Language: which stemmer suits a word, and which words only hold sentences together.
+"""Language: which stemmer suits a word, and which words are function words.
 
-The grammar of a language gives it away: a text is taken to be in the language of whose function words and
-letters it has most. Nobody has to name it, and a wrong guess costs little, since every word is indexed as
-written too. The lists are short on purpose: long ones take away words that mean something elsewhere.
+The guess is the language with the most function words and typical letters in the text, so nobody has to name
+it. A wrong guess costs little, because every word is also indexed as written. The lists are short on purpose:
+long ones would include words that mean something in another language.
 """
 
 import re
@@ -20,14 +20,14 @@ from tidegate.search.stopwords import STOPWORDS
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """Its Snowball stemmer, if there is one, its script, and the letters that few other languages have."""
+    """A language: its Snowball stemmer, if it has one, its script, and letters that few other languages have."""
 
     stemmer: str
     script: str
     letters: str = ""
 
 
-# Keys are ISO 639 codes. The first of a script is taken where nothing tells.
+# Keys are ISO 639 codes. Without evidence the first of a script counts.
 _LANGUAGES = {
     "en": Language("english", "latin"),
     "de": Language("german", "latin", "äöüß"),
@@ -60,7 +60,7 @@ _LANGUAGES = {
     "hy": Language("armenian", "armenian"),
 }
 _FIRST_OF_SCRIPT = {language.script: code for code, language in reversed(_LANGUAGES.items())}
-# Where scripts begin, up to the next; empty: no stemmer for that script.
+# Where each script begins; it reaches to the next. Empty: no stemmer for that script.
 _SCRIPT_STARTS = tuple("\u0370\u0400\u0530\u0590\u0600\u0780\u0900\u0980\u0b80\u0c00\u1e00\u1f00")
 _SCRIPTS = ("latin", "greek", "cyrillic", "armenian", "", "arabic", "", "devanagari", "", "tamil", "", "latin", "")
 
@@ -94,7 +94,7 @@ def _tables() -> _Tables:
 def function_word_languages(word: str, *, ascii_text: bool) -> tuple[str, ...]:
     """Return the languages in which this lower-case word is a function word.
 
-    ascii_text: nothing in the text has an accent, so they may have been left out.
+    ascii_text: nothing in the text has an accent, so accents may have been left out.
     """
     return (_tables().folded if ascii_text else _tables().written).get(word, ())
 
@@ -106,9 +106,9 @@ def is_function_word(word: str) -> bool:
 
 
 def guess(words: Iterable[str], text: str) -> dict[str, float]:
-    """Return the evidence for each language: its function words and letters, less where other languages share them.
+    """Return the evidence for each language: its function words and letters, less if other languages share them.
 
-    A text in plain ASCII is in English until more than one word of grammar tells otherwise: one may be a name.
+    A text in plain ASCII counts as English unless more than one function word says otherwise: one may be a name.
     """
     ascii_text = text.isascii()
     found: dict[str, float] = {"en": 1.0} if ascii_text else {}
@@ -126,22 +126,22 @@ def guess(words: Iterable[str], text: str) -> dict[str, float]:
 def likely(guessed: Mapping[str, float]) -> frozenset[str]:
     """Return the languages with at least half the evidence of the first.
 
-    One word is not enough for any but English, for it may be a name: `Ada` means `there is` in Indonesian.
+    Except for English, one word is not enough, because it may be a name: `Ada` means `there is` in Indonesian.
     """
     most = max(guessed.values(), default=0.0)
     return frozenset(code for code, weight in guessed.items() if weight >= most / 2 and (weight > 1 or code == "en"))
 
 
 def script(word: str) -> str:
-    """Return the script in which a word begins, if stemming depends on it; else an empty string."""
+    """Return the script of a word's first letter, if stemming depends on it; else an empty string."""
     if word.isascii():
         return "latin"
     return _SCRIPTS[bisect(_SCRIPT_STARTS, word[:1])]
 
 
 class Stemmers:
-    """The stemmers that suit one text: for each script the likeliest language's. Each is made when used and
-    keeps nothing: a cache of word forms that outlives a text would tell agents about each other (P11).
+    """The stemmers for one text: for each script that of the likeliest language. Each is created on use and
+    caches nothing: a cache of word forms that outlives a text would tell agents about each other (P11).
     """
 
     def __init__(self, guessed: Mapping[str, float], *, english_too: bool = False) -> None:
@@ -164,7 +164,7 @@ class Stemmers:
         )
         names = [_LANGUAGES[code].stemmer if code else ""]
         if self._english_too and written_in == "latin":
-            names.append("english")  # words of other languages are often English ones
+            names.append("english")  # texts in other languages often have English words
         return list(dict.fromkeys(filter(None, names)))
 
 

@@ -1,7 +1,7 @@
-"""Ranking: which query terms to look up, and in which order the matches come.
+"""Ranking: which query terms to look up, and the order of the matches.
 
-BM25 over statistics pooled across the visible compartments, and over nothing else (P5): scores of different
-compartments compare, and hidden memories have no part in them.
+BM25 over statistics of the visible compartments together, and of nothing else (P5): scores from different
+compartments are comparable, and hidden memories do not affect them.
 """
 
 import math
@@ -17,19 +17,19 @@ from typing import Protocol, TypeVar
 from tidegate.search.analysis import Query
 
 COLUMN_WEIGHTS = (3.0, 2.0, 1.0)
-"""How much a match in key, tags and content counts."""
+"""The weights of a match in key, tags and content."""
 
 CANDIDATES_MAX = 96
-"""How many matches a compartment hands over for scoring."""
+"""The maximum number of matches from one compartment."""
 
 PROBE_TERMS_MAX = 64
-"""How many terms phase one looks up at most."""
+"""The maximum number of terms that phase one looks up."""
 
 PROBE_POSTINGS_MAX = 6_000
-"""How many entries of the index phase one walks at most, over all compartments: 3 to 6 ms of work."""
+"""The maximum number of index entries that phase one reads in all compartments: 3 to 6 ms of work."""
 
 FREQUENCY_MAX = 4_000
-"""Where counting the memories that hold a term may stop: in so many, it is too common to look up."""
+"""Counting the memories with a term may stop here: the term is then too common to look up."""
 
 _K1 = 1.2
 _B = 0.5
@@ -37,7 +37,7 @@ _B = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Live memories of a compartment, or of several added up: their number and total terms by column."""
+    """Live memories of one or several compartments: their number and total terms by column."""
 
     documents: int = 0
     lengths: tuple[int, int, int] = (0, 0, 0)
@@ -59,11 +59,11 @@ class Match:
 
 
 UNCOUNTED = Match((), (0, 0, 0))
-"""Of a memory whose text will tell how well it matches."""
+"""The match of a memory whose text will decide its score."""
 
 
 class Ranked(Protocol):
-    """What the final order looks at."""
+    """The values that the final order depends on."""
 
     @property
     def score(self) -> float: ...
@@ -82,10 +82,10 @@ def idf(frequency: int, statistics: Statistics) -> float:
 
 
 def select_terms(query: Query, frequencies: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the terms to look up in phase one, rarest first, as many as the bound on postings allows.
+    """Return the terms to look up in phase one, rarest first, within the bound on postings.
 
     frequencies: in how many visible memories each term occurs, counted in each compartment up to FREQUENCY_MAX;
-    absent or 0 when in none. Nothing is chosen when no term exists, or all are common.
+    absent or 0: in none. Nothing is chosen if no term exists or all are common.
     """
     known = ((frequencies.get(term, 0), place, term) for place, term in enumerate(query.terms))
     found = sorted(each for each in known if 0 < each[0] < FREQUENCY_MAX)
@@ -95,8 +95,8 @@ def select_terms(query: Query, frequencies: Mapping[str, int]) -> tuple[str, ...
 
 
 def select_common(query: Query, frequencies: Mapping[str, int], probe: Collection[str]) -> tuple[tuple[str, ...], ...]:
-    """Return words too common for phase one, the rarest three, each as its terms: to be looked for all together in
-    the newest memories, which costs little however many hold them. Empty when phase one does without.
+    """Return the rarest three words that are too common for phase one, each as its terms: the newest memories with
+    all of them are searched, which costs little however many have them. Empty when phase one needs none.
     """
     left: list[tuple[bool, int, int, tuple[str, ...]]] = []
     for place, word in enumerate(query.words):
@@ -110,7 +110,7 @@ def select_common(query: Query, frequencies: Mapping[str, int], probe: Collectio
 
 
 class Scorer:
-    """BM25F of one query: counts are weighted and set against the column's average length before they saturate."""
+    """BM25F of one query: counts are weighted and normalised by the column's average length before they saturate."""
 
     def __init__(
         self, query: Query, terms: Sequence[str], frequencies: Mapping[str, int], statistics: Statistics
@@ -121,7 +121,7 @@ class Scorer:
         for place, word in enumerate(query.words):
             for term in word.terms:
                 words[term].append(place)
-        # Of each term: the words that it is a form of, and what it is worth.
+        # For each term: the words that it is a form of, and its weight.
         self._terms = [(words[term], idf(frequencies.get(term, 0), statistics)) for term in terms]
         self._slopes = [_B * statistics.documents / total if total else 0.0 for total in statistics.lengths]
 

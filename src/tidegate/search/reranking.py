@@ -1,9 +1,9 @@
-"""Reranking: score the best matches again, by what a lookup of whole words cannot see.
+"""Reranking: score the best matches again, by what a lookup of words cannot find.
 
-It reads three things from the texts of the candidates themselves. Common words, which the lookup left out.
-Ngrams: three letters in a row that a text shares with the query find other endings, compounds and typing errors in
-any language. Feedback: words that the best candidates share are likely to be about the question, though the query
-did not say them. It looks at nothing else, so hidden memories have no part in it (P5).
+It reads three things from the texts of the candidates. Common words, which the lookup left out. Ngrams: three letters
+in a row that a text shares with the query find other endings, compounds and typing errors in any language. Feedback:
+words that the best candidates share are probably about the question, even if the query does not contain them. It reads
+nothing else, so hidden memories do not affect it (P5).
 """
 
 import math
@@ -18,23 +18,23 @@ from tidegate.search.ranking import Statistics, idf
 from tidegate.search.segmentation import PieceKind, grams, is_unspaced, skeleton
 
 RERANKED_MAX = 64
-"""How many of the best candidates are read and scored again."""
+"""How many of the best candidates are scored again."""
 
 TEXT_CHARS_MAX = 2_000
-"""How much of each text is read, from its beginning."""
+"""How many characters of each text are read, from its start."""
 
 _NGRAMS_WEIGHT = 0.2
 _FEEDBACK_WEIGHT = 0.45
-_LENGTH = 0.15  # how much a long text counts for less: it holds more ngrams by chance
+_LENGTH = 0.15  # the penalty for long texts, which share more ngrams by chance
 _LEADERS = 8  # candidates whose words are feedback
-_CONSIDERED_MAX = 40  # words of theirs, of which the rarest so many count:
+_CONSIDERED_MAX = 40  # words from them, of which only the rarest count:
 _FEEDBACK_WORDS_MAX = 20
-_INSIDE_CHARS_MIN = 5  # shorter words are not looked for inside others
+_INSIDE_CHARS_MIN = 5  # shorter words are not searched inside others
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What reranking adds to a candidate's score."""
+    """The amount that reranking adds to a candidate's score."""
 
     common: float = 0.0
     ngrams: float = 0.0
@@ -82,7 +82,7 @@ def _common(
     frequencies: Mapping[str, int],
     statistics: Statistics,
 ) -> list[float]:
-    """Return the weight of the words in each text that are in too many memories to be looked up."""
+    """Return for each text the weight of its query words that are in too many memories to be looked up."""
     gains = [0.0] * len(texts)
     for word in query.words:
         frequency = max((frequencies.get(term, 0) for term in word.terms), default=0)
@@ -94,7 +94,7 @@ def _common(
 
 
 def _ngrams(query: Query, texts: Sequence[str], discounts: Sequence[float]) -> list[float]:
-    """Return the worth of the ngrams of query words in each text: the fewer candidates have one, the more."""
+    """Return the weight of the query words' ngrams in each text: the fewer candidates have one, the more it counts."""
     weights: dict[str, float] = {}
     for word in query.words:
         for ngram in _ngrams_of(word):
@@ -118,7 +118,7 @@ def _ngrams_of(word: Word) -> list[str]:
 
 
 def _feedback(query: Query, texts: Sequence[str], scores: Sequence[float], discounts: Sequence[float]) -> list[float]:
-    """Return the share, from 0 to about 1, that each text has of the words that the leading texts share."""
+    """Return the share, from 0 to about 1, of the leading texts' common words that each text has."""
     asked = {word.text for word in query.words}
     leaders = sorted(range(len(texts)), key=lambda number: -scores[number])[:_LEADERS]
     best, mean = scores[leaders[0]], sum(map(len, texts)) / len(texts)
@@ -144,7 +144,7 @@ def _feedback(query: Query, texts: Sequence[str], scores: Sequence[float], disco
 
 
 def _words(text: str, asked: set[str]) -> dict[str, None]:
-    """Return the words of a text that may be feedback, each once, short ones with the spaces around them."""
+    """Return the words of a text that may be feedback, each once, short ones with spaces around them."""
     found: dict[str, None] = {}
     for word in text.split():
         if is_unspaced(word):

@@ -1,8 +1,8 @@
-"""Segmentation: the words of a text, in any script, without being told the language.
+"""Segmentation: the words of a text, in any script and any language.
 
 Words come in lower case and compatibility form (NFKC) but still with their accents, which stemmers need;
-`fold` takes these off. Scripts that write without spaces are cut into overlapping pieces. A piece holds
-only a-z, digits and characters outside ASCII, so a tokenizer that breaks at ASCII punctuation keeps it whole.
+`fold` removes these. Scripts that write without spaces are cut into overlapping pieces. A piece has only a-z,
+digits and characters outside ASCII, so a tokenizer that breaks at ASCII punctuation does not split it.
 """
 
 import enum
@@ -13,18 +13,18 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 WORD_CHARS_MAX = 64
-"""Of a longer word only the beginning counts."""
+"""How many characters of a word count, from its start."""
 
-_ROOM_CHARS = 256  # what a short text may grow by, beside its double: in real ones no more is ever used
+_ROOM_CHARS = 256  # growth allowed to a short text beyond double its size; real texts stay below
 
 
 class PieceKind(enum.Enum):
-    """What sort of thing a piece is, which decides how it may match."""
+    """The sort of a piece, which decides how it may match."""
 
     WORD = "word"
-    """Written with spaces around it, or a part of such a word: `user`, `name`, `2031`."""
+    """A word written with spaces around it, or a part of one: `user`, `name`, `2031`."""
     JOINED = "joined"
-    """Neighbouring parts of a compound put together: `username` of `user-name`, `2031·04` of `2031-04-09`."""
+    """Neighbouring parts of a compound joined: `username` from `user-name`, `2031·04` from `2031-04-09`."""
     GRAM = "gram"
     """Two or three neighbouring characters of a script without spaces."""
     CHARACTER = "character"
@@ -32,7 +32,7 @@ class PieceKind(enum.Enum):
 
 
 Piece = tuple[str, PieceKind]
-"""A term to be, and what sort it is."""
+"""A future term, and its sort."""
 
 _WORD, _JOINED, _GRAM, _CHARACTER = PieceKind
 
@@ -44,11 +44,11 @@ def _marks() -> str:
     return "".join(mark for mark in points if unicodedata.category(mark)[0] == "M")
 
 
-# Chinese, Japanese, Korean: pairs. Korean does write spaces, but glues its particles to the words.
+# Chinese, Japanese, Korean: pairs. Korean writes spaces, but attaches its particles to the words.
 _PAIRED = (
     "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# Thai, Lao, Burmese, Khmer, Javanese: threes, for their syllables take two to four characters.
+# Thai, Lao, Burmese, Khmer, Javanese: threes, because their syllables have two to four characters.
 _TRIPLED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\ua980-\ua9df\uaa60-\uaa7f"
 _ACCENTS = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c"
@@ -56,10 +56,10 @@ _ACCENTS = (
 
 
 class _Patterns(NamedTuple):
-    """chunk: parts held together by single joints, with the sign of C++ and C# behind; or one symbol.
+    """chunk: parts joined by single joints, then the sign of C++ and C#; or one symbol.
 
-    unspaced: runs that are cut into pairs, or into threes. gap: what stands between words. accent: also vowel points
-    and the Arabic stretch; not the vowel signs and tones of Hindi or Thai, nor Kana's voicing.
+    unspaced: runs that are cut into pairs, or into threes. gap: anything between words. accent: also vowel points
+    and the Arabic stretch, but no vowel signs or tones of Hindi or Thai, and no Kana voicing.
     """
 
     chunk: re.Pattern[str]
@@ -70,12 +70,12 @@ class _Patterns(NamedTuple):
 
 @cache
 def _patterns() -> _Patterns:
-    """Return the patterns that take long to make: whoever opens a store need not wait for them.
+    """Return the patterns that are slow to compile, so that opening a store does not wait for them.
 
-    They are made together at the first text, whatever it holds, so that no later text takes longer for what it is.
+    The first text, whatever it holds, compiles all of them, so that no later text takes longer because of its content.
     """
     marks = _marks()
-    word = rf"\w[\w{marks}]*"  # with no choice to retry: linear
+    word = rf"\w[\w{marks}]*"  # nothing to retry, so linear
     return _Patterns(
         re.compile(rf"{word}(?:[-./@:\\&]{word})*(?:[+#]{{1,2}}(?!\w))?|[^\w\s\x00-\x7f{marks}]"),
         re.compile(f"([{_PAIRED}]+)|([{_TRIPLED}]+)"),
@@ -90,7 +90,7 @@ _GAP_ASCII = dict.fromkeys((point for point in range(128) if not chr(point).isal
 _INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFE0E, 0xFE0F, 0xFEFF))  # joiners, selectors
 _SIGNS = str.maketrans("+#", "\uff0b\uff03")  # full-width: an index term has no ASCII punctuation
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
-# Any mark that is no letter; a letter or a space begins a new run. And the two letters that normalise to marks.
+# Any mark that is not a letter; a letter or a space begins a new run. And the two letters that normalise to marks.
 _MARKS_RUN = re.compile(r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32}")
 _VARIANTS = str.maketrans(
     {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ς": "σ"}
@@ -101,7 +101,7 @@ _VARIANTS = str.maketrans(
 def pieces(text: str) -> list[Piece]:
     """Return the pieces of a text in order; the parts of a compound come before their joined forms.
 
-    The time is linear in the length of the text. Punctuation of ASCII alone gives nothing.
+    The time is linear in the length of the text. ASCII punctuation alone gives no pieces.
     """
     found: list[Piece] = []
     text = _plain(text).replace("_", "-")
@@ -125,35 +125,35 @@ def fold(word: str) -> str:
 
 
 def skeleton(text: str) -> str:
-    """Return the folded words of a text with spaces around each, to be searched for parts of words."""
+    """Return the folded words of a text with spaces around each, for searching parts of words."""
     if text.isascii():
         return f" {text.lower().translate(_GAP_ASCII)} "
     return f" {_patterns().gap.sub(' ', fold(_plain(text).lower()))} "
 
 
 def is_unspaced(text: str) -> bool:
-    """Return whether the text holds a script that writes without spaces."""
+    """Return whether the text has a script that writes without spaces."""
     return not text.isascii() and _patterns().unspaced.search(text) is not None
 
 
 def grams(run: str) -> list[str]:
-    """Return the overlapping pieces of a run of a script without spaces: threes for Thai and its like, else pairs."""
+    """Return the overlapping pieces of a run in a script without spaces: threes for Thai and similar, else pairs."""
     found = _patterns().unspaced.search(run)
     size = 3 if found is not None and found[2] else 2
     return [run[start : start + size] for start in range(max(len(run) - size + 1, 1))]
 
 
 def _plain(text: str) -> str:
-    """Return the text in compatibility form, cut where it grows a lot: one letter can stand for 18."""
+    """Return the text in compatibility form, cut where it grows too much: one letter can expand to 18."""
     if text.isascii():
         return text
     return _normal("NFKC", text)[: 2 * len(text) + _ROOM_CHARS].translate(_INVISIBLE)
 
 
 def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
-    """Return the text in a normal form; of a run of marks that no language writes, each 32 separately.
+    """Return the text in a normal form; in a run of marks longer than any language writes, each 32 separately.
 
-    Putting marks in order takes the square of their number, so a run of a mebibyte would not end within the hour.
+    Sorting marks takes time quadratic in their number: a run of one mebibyte would take more than an hour.
     """
     if len(text) <= WORD_CHARS_MAX:
         return unicodedata.normalize(form, text)
@@ -162,7 +162,7 @@ def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
 
 
 def _compound(chunk: str, found: list[Piece]) -> None:
-    """Add symbols, words with marks or signs, and parts held together by joints."""
+    """Add symbols, words with marks or signs, and parts joined together."""
     if len(chunk) == 1:
         if unicodedata.category(chunk)[0] == "S" and chunk not in _SKIN_TONES:
             found.append((chunk, _CHARACTER))
@@ -189,7 +189,7 @@ def _part(part: str, found: list[Piece]) -> None:
 
 
 def _word(word: str, found: list[Piece]) -> None:
-    """Add a word; if it holds scripts without spaces, add their runs in pieces and the rest as words."""
+    """Add a word; if it has scripts without spaces, add their runs in pieces and the rest as words."""
     if not is_unspaced(word):
         found.append((word[:WORD_CHARS_MAX], _WORD))
         return

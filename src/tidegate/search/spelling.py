@@ -1,6 +1,6 @@
-"""Spelling: what a query word that no visible memory holds may have been meant to be.
+"""Spelling: what a query word that no visible memory has may have been meant to be.
 
-Only the vocabulary of the visible compartments is asked, and only for words that stand in none of them.
+It asks only the vocabulary of the visible compartments, and only for words that none of them has.
 """
 
 import re
@@ -11,7 +11,7 @@ from tidegate.search.analysis import Query, Word
 from tidegate.search.segmentation import PieceKind, is_unspaced
 
 VOCABULARY_MAX = 2_000
-"""How many terms of a range are looked at, in code point order."""
+"""How many terms of a range are read, in code point order."""
 
 _CHARS_MIN = 4  # shorter words have too many neighbours
 _CHARS_MAX = 32
@@ -49,9 +49,9 @@ def unknown(query: Query, frequencies: Mapping[str, int]) -> list[Word]:
 
 
 def ranges(word: Word) -> list[tuple[str, str]]:
-    """Return where to look for the word that was meant: terms from the first of each pair on, below the second.
+    """Return the ranges of terms to search for the intended word: from the first of each pair, below the second.
 
-    The first two letters are taken to be right, or to have changed places.
+    The first two letters are assumed to be right, or swapped.
     """
     first, second = word.text[0], word.text[1]
     starts = dict.fromkeys((first + second, second + first))
@@ -61,7 +61,7 @@ def ranges(word: Word) -> list[tuple[str, str]]:
 def closest(word: Word, vocabulary: Iterable[str]) -> tuple[str, ...]:
     """Return terms with few errors, those with the fewest first, then in code point order, at most sixteen.
 
-    vocabulary: terms of the ranges. One letter left out, put in, changed or swapped with its neighbour is an
+    vocabulary: terms of the ranges. One letter missing, extra, changed or swapped with its neighbour is an
     error; words of eight letters may have two.
     """
     errors_max = _errors_max(word)
@@ -71,9 +71,9 @@ def closest(word: Word, vocabulary: Iterable[str]) -> tuple[str, ...]:
 
 
 def corrected(query: Query, suggestions: Mapping[str, tuple[str, ...]], frequencies: Mapping[str, int]) -> Query:
-    """Return the query with the best suggestions for its unknown words, by their text; these weigh a little less.
+    """Return the query with the best suggestions for its unknown words, by their text, at a slightly lower weight.
 
-    frequencies: in how many visible memories the suggested terms stand; those in none are left out (P8).
+    frequencies: in how many visible memories each suggested term occurs; terms in none are left out (P8).
     """
     words = []
     for word in query.words:
@@ -91,7 +91,7 @@ def _errors_max(word: Word) -> int:
 def _errors(a: str, b: str, most: int) -> int:
     """Return the number of errors between two words, or more than `most`.
 
-    It takes 4 ** most steps at most, beside the common beginning.
+    It takes at most 4 ** `most` steps after the common beginning.
     """
     if not most:
         return int(a != b)
