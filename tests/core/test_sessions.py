@@ -91,7 +91,7 @@ def test_the_owners_acts_take_no_word_and_no_number_for_a_level(scene: Scene, le
 
 
 def test_p6_a_session_of_another_agent_is_nobodys_parent(scene: Scene) -> None:
-    with pytest.raises(InvalidArgument, match="another agent"):
+    with pytest.raises(InvalidArgument, match="of the same agent"):
         scene.store.session(AGENT, parent=scene.store.session("eve"))
 
 

@@ -1,1 +1,1 @@
-"""The core: sessions, the gate, the five verbs. Nothing above this layer touches storage."""
+"""The core: sessions, the gate, the five verbs. Only this layer and below touch storage."""

@@ -1,4 +1,4 @@
-"""Entries of their own: refusals, attempts, raises, owner acts. A change's entry is in the change."""
+"""Separate entries: refusals, attempts, raises, owner commands. The entry of a change is stored with the change."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Chain:
         self._clock = clock
 
     def append(self, session: str, *entries: tuple[Action, str]) -> None:
-        """Append entries of what a session did.
+        """Append entries about a session's actions.
 
-        Details may come from outside; what no file can hold is written as an escape.
+        Details may come from outside; characters that no file can hold are escaped.
         """
         for action, detail in entries:
             text = detail.encode(errors="backslashreplace").decode()
@@ -43,9 +43,9 @@ class AuditLog:
 
     @contextmanager
     def chain(self, agent: str, level: Level) -> Iterator[Chain]:
-        """Yield the chain of one compartment, alone among processes and threads.
+        """Yield the chain of one compartment, exclusively among processes and threads.
 
-        What is appended is stored all or nothing; on return it has survived power loss.
+        All appended entries are stored, or none; on return they survive power loss.
         """
         with self._provider.writable_view(agent, level) as view, view.own.transaction(durable=True):
             yield Chain(view.own, self.clock)
@@ -56,10 +56,10 @@ class AuditLog:
             chain.append(row.id, (action, detail))
 
     def refuse(self, row: SessionRow | None, deny: Deny, what: str, *, tool: str | None = None) -> NoReturn:
-        """Raise the one `Refused` for a denial, after entering it in the chain of the session that met it.
+        """Enter a denial in the chain of the denied session, then raise the one `Refused` for it.
 
-        tool: the tool that the refusal names. A session that outlived its agent has no chain any more, and its refusal
-        must not make one: what is erased stays so, and a backup can be restored.
+        tool: the tool that the refusal names. A session of an erased agent no longer has a chain, and its refusal must
+        not create one: erased data stays erased, and a backup can be restored.
         """
         if row is not None and (not row.ended or self._is_begun(row)):
             self.record(row, Action.REFUSE, f"{what} {deny.rule}")
@@ -73,13 +73,13 @@ class AuditLog:
 
     @contextmanager
     def refusing(self, what: str, *, tool: str | None = None, entered_by: SessionRow | None = None) -> Iterator[None]:
-        """Refuse what is denied inside, once it is undone. entered_by: the session that meets it, if another."""
+        """Refuse a denial from inside, once it is undone. entered_by: the session to enter it for, if another."""
         try:
             yield
         except DeniedError as denied:
             self.refuse(entered_by or denied.row, denied.deny, what, tool=tool)
 
     def _is_begun(self, row: SessionRow) -> bool:
-        """Return whether the session's own chain has an entry; to ask about others is forbidden (P5)."""
+        """Return whether the session's own chain has an entry; asking about others is forbidden (P5)."""
         with self._provider.view(row.agent, row.taint) as view:
             return view.visible[0].last_entry() is not None

@@ -1,4 +1,4 @@
-"""The prompt block: what a session remembers, framed as data for a model to read."""
+"""The prompt block: a session's memories, framed as data for a model."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from tidegate.records.times import write_timestamp
 from tidegate.storage.base import View
 
 CONTEXT_TAGS = ("rule", "preference", "persona", "project")
-"""What goes into the block, at each level in this order; a memory with several of these tags stands at the first."""
+"""The tags that go into the block, in this order at each level; a memory with several goes to the first."""
 
 CONTEXT_CHARS_MAX = 8_000
 
 CONTEXT_CHARS_LARGEST = 100_000
-"""The largest block there is, whatever is asked for."""
+"""The largest block, whatever the caller asks for."""
 
 LEFT_OUT_MAX = 1_000
-"""How many that do not fit are counted."""
+"""How far memories that do not fit are counted."""
 
 READ_CHARS_MAX = 2_000_000
 """How much content is read for a block."""
 
 PAGES_MAX = 80
 PAGE = 50
-"""How many pages of how many memories are read for a block, also where most are shadowed: enough for all that fits."""
+"""Pages and memories a page that are read for a block, also if most are shadowed: enough to fill it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context(JsonObject):
-    """text: the block, "" when there is nothing. included, left_out: numbers of memories, each key counted once.
+    """text: the block, or "" without memories. included, left_out: numbers of memories, each key counted once.
 
-    left_out: of those that were looked at, up to LEFT_OUT_MAX; the block says where there may be more.
+    left_out: of the memories read, up to LEFT_OUT_MAX; the block says if there may be more.
     origin: of the least trusted memory in the block (P18).
     """
 
@@ -49,11 +49,11 @@ class Context(JsonObject):
 
 
 def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Context]:
-    """Return rules, preferences, persona and project memories visible to the session, as much as fits `chars_max`.
+    """Return rules, preferences, persona and project memories visible to the session, as many as fit `chars_max`.
 
-    The work is bounded, however much is remembered and asked for: what was not looked at is said to be left out.
-    Each key is there once, at its shadowing variant. What came from outside cannot forge the end of the block: a memory
-    is one line of JSON, and the marks carry a fresh number (P18).
+    The work is bounded, whatever the number of memories and the budget: unread memories are reported as left out.
+    Each key occurs once, as its shadowing variant. Text from outside cannot forge the end of the block: a memory is one
+    line of JSON, and the marks carry a fresh number (P18).
     """
     room = min(chars_max, CONTEXT_CHARS_LARGEST)
     chosen, lines, left_out, unread, pages = list[Record](), list[str](), 0, READ_CHARS_MAX, iter(range(PAGES_MAX))
@@ -78,7 +78,7 @@ def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Con
 
 
 def _tagged(view: View, chars_max: int, pages: Iterator[object]) -> Iterator[Record]:
-    """Yield from the session's own level downward, so that low memories cannot crowd out high ones; at each by tag."""
+    """Yield by level, from the session's own downward, so that low memories cannot crowd out high ones; then by tag."""
     seen: set[str] = set()
     for depth, tag in product(range(len(view.visible)), CONTEXT_TAGS):
         found = records.of_level(view, depth, RecordKind.MEMORY, tag=tag, batch=PAGE, chars_max=chars_max, pages=pages)

@@ -1,4 +1,4 @@
-"""A conversation: its messages, each a record at the taint at which it was written."""
+"""A conversation: its messages, each a record at the taint of the moment it was written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class Message(JsonObject):
-    """One message. number: its place, from 1. content: exactly what the host wrote. level: the taint at that moment.
+    """One message. number: its place, from 1. content: exactly as the host wrote it. level: the taint at that moment.
 
     origin: where it came from, as the host said when it stored it.
     """
@@ -31,7 +31,7 @@ class Message(JsonObject):
 
 
 class Conversation:
-    """The messages of one session, in order. They outlast restarts; a reset clears them, or a later purge."""
+    """The messages of one session, in order. They survive restarts; a reset or a later purge removes them."""
 
     def __init__(self, gate: Gate, handle: SessionHandle, origin: Origin) -> None:
         self._gate = gate
@@ -43,10 +43,10 @@ class Conversation:
         return self._gate.read(self._handle, "conversation", partial(_read, session=self._handle.id))
 
     def append(self, contents: Sequence[str], *, origin: Origin | None = None) -> None:
-        """Store messages after those there are, at the session's live taint.
+        """Store messages after the existing ones, at the session's live taint.
 
-        origin: where they came from; by default the session's. A session that is marked as from outside stores none
-        as more trusted (P18). Raises: Refused, StorageError.
+        origin: where they came from; by default the session's. A session whose origin is from outside stores none as
+        more trusted (P18). Raises: Refused, StorageError.
         """
         if origin is None or self._origin.from_outside:
             origin = least_trusted((origin or self._origin, self._origin))
@@ -76,7 +76,7 @@ def _messages(view: View, session: str) -> Iterator[Record]:
 
 
 def _last(view: View, session: str) -> int:
-    """Return the number of the last message, without reading all of them. A purge may have taken the first ones."""
+    """Return the number of the last message, without reading all. A purge may have removed the first ones."""
     least, most = 0, 1
     while _goes_on(view, session, most):
         least, most = most + 1, 2 * most
@@ -87,7 +87,7 @@ def _last(view: View, session: str) -> int:
 
 
 def _goes_on(view: View, session: str, number: int) -> bool:
-    """Return whether there is a message after that one."""
+    """Return whether a message follows this one."""
     after = key_of(session, number)
     pages = (each.page(RecordKind.MESSAGE, after=after, tag=None, limit=1, chars_max=0) for each in view.visible)
     return any(is_of(record.key, session) for page in pages for record in page)

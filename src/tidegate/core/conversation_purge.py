@@ -1,4 +1,4 @@
-"""Clearing conversations: their messages are really removed, at every level at which they were written (P7)."""
+"""Clearing conversations: their messages are permanently removed, at every level at which they were written (P7)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tidegate.storage.base import OwnerCompartment, StorageProvider, VersionId
 from tidegate.storage.control import SessionRow
 
 STEP = 200
-"""Messages removed in one transaction, so that no session waits long, and nothing is lost when it is interrupted."""
+"""Messages removed in one transaction: no session waits long, and an interruption loses nothing."""
 
 MessagePlace = tuple[str, Level]
 """A compartment, by agent and level."""
 
 
 class Clearing:
-    """Removes what sessions said and were told. Their memories and to-dos stay."""
+    """Removes the messages of sessions. Their memories and to-dos stay."""
 
     def __init__(self, provider: StorageProvider, clock: Callable[[], datetime]) -> None:
         self._provider = provider
         self._clock = clock
 
     def clear(self, rows: Iterable[SessionRow]) -> set[MessagePlace]:
-        """Remove the messages of these sessions, each removal entered in the audit; return where there were any.
+        """Remove the messages of these sessions, each with an audit entry; return the places that had any.
 
         Raises: StorageError.
         """
@@ -41,7 +41,7 @@ class Clearing:
         return cleared
 
     def scrub(self, places: Iterable[MessagePlace]) -> bool:
-        """Let nothing of what was removed remain in any file; False where a reader is in the way.
+        """Scrub the removed messages from every file; return False if a reader is in the way.
 
         Raises: StorageError.
         """
@@ -49,7 +49,7 @@ class Clearing:
         return all(done)
 
     def forget(self, owner_compartment: OwnerCompartment, session: str) -> int:
-        """Remove the messages of one session at one level; return how many there were."""
+        """Remove the messages of one session at one level; return their number."""
         return sum(self._steps(owner_compartment, session))
 
     def _steps(self, owner_compartment: OwnerCompartment, session: str) -> Iterator[int]:
@@ -67,6 +67,6 @@ class Clearing:
 
     def _remove(self, owner_compartment: OwnerCompartment, session: str, key: str) -> None:
         now = self._clock()
-        owner_compartment.soft_delete(RecordKind.MESSAGE, key, now)  # only what is dead can be removed
+        owner_compartment.soft_delete(RecordKind.MESSAGE, key, now)  # only deleted records can be removed
         for version in owner_compartment.versions(RecordKind.MESSAGE, key):
             remove(owner_compartment, now, session, VersionId(RecordKind.MESSAGE, key, version.version))

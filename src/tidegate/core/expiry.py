@@ -1,6 +1,6 @@
-"""Compartments without what has expired: read so, an expired memory is as if it had been deleted at that moment.
+"""Compartments without expired memories: an expired memory reads as if it was deleted when it expired.
 
-A reader of a lower level cannot write there, so times are compared at each read; putting away is the level's own.
+A session that reads down cannot write there, so each read compares times; only the level itself deletes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tidegate.search.ranking import Statistics
 from tidegate.storage.base import BudgetSpentError, Candidate, Compartment, CompartmentReader
 
 PASSED_MAX = 500
-"""Expired memories that one look into the index passes over: then it ends, and the search is said to be incomplete."""
+"""Expired memories that one index lookup skips; then it ends, and the search is reported as incomplete."""
 
 
 class ExpiringReader(CompartmentReader):
-    """A compartment as it is at one moment. Until expired memories are put away, statistics still count them."""
+    """A compartment as of one moment. Statistics count expired memories until these are deleted."""
 
     def __init__(self, inner: CompartmentReader, expiry: Expiry, now: datetime) -> None:
         self.agent = inner.agent
@@ -92,7 +92,7 @@ class ExpiringReader(CompartmentReader):
 
 
 class ExpiringCompartment(ExpiringReader, Compartment):
-    """The same, open for writing."""
+    """The same, writable."""
 
     def __init__(self, inner: Compartment, expiry: Expiry, now: datetime) -> None:
         super().__init__(inner, expiry, now)

@@ -1,4 +1,4 @@
-"""The checks of what flows out of a session, or into it from a foreign server (P4, P14, P15)."""
+"""The checks of all flows out of a session, or into it from a foreign server (P4, P14, P15)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tidegate.storage.control import state_of
 
 
 class FlowChecks:
-    """Asks the policy about one flow at a time, for a session as it is at that moment.
+    """Asks the policy about one flow at a time, with the session's state of that moment.
 
-    tool: the name of a foreign server's tool, for the audit and the refusal; None for one that nobody knows, whose
-    name is the model's own text (P12).
+    tool: the name of a foreign server's tool, for the audit and the refusal; None for an unknown one, whose name is the
+    model's own text (P12).
     """
 
     def __init__(self, sessions: Sessions, audit_log: AuditLog) -> None:
@@ -27,7 +27,7 @@ class FlowChecks:
         self._audit_log = audit_log
 
     def dispatch(self, session: str, tool: str | None, classification: Classification | None, pin: Pin) -> Level:
-        """Return the taint at which a tool may now be called: sink and ceiling checked, the source joined in.
+        """Return the taint at which a tool may now be called: check sink and ceiling, and join the source.
 
         One transaction, durable on return and before the first byte goes out (P4).
         Raises: Refused (unknown, ended, unclassified, pin, sink, ceiling).
@@ -40,7 +40,7 @@ class FlowChecks:
             )[1]
 
     def check_send(self, session: str, tool: str, classification: Classification | None, granted: Level | None) -> None:
-        """Check that more bytes may go to the server: P4, for each one after `dispatch`. granted: as in `ServerSend`.
+        """Check that more bytes may go to the server, each time after `dispatch` (P4). granted: as in `ServerSend`.
 
         Raises: Refused (unknown, ended, sink).
         """
@@ -49,12 +49,12 @@ class FlowChecks:
         self._audit_log.require(row, decision, f"send {tool}", tool=tool)
 
     def check_result(self, session: str, tool: str, classification: Classification | None) -> None:
-        """Check that a result may be handed on: only while the session lives (P4). Raises: Refused (unknown, ended)."""
+        """Check that a result may be handed on: only to an active session (P4). Raises: Refused (unknown, ended)."""
         row = self._sessions.read(session)
         self._audit_log.require(row, decide(ServerResult(state_of(row), classification)), f"result {tool}", tool=tool)
 
     def check_output(self, session: str, channel: str, clearance: Level | None) -> None:
-        """Check that what the session says may go to a channel now (PRE_OUTPUT). channel: its name, for the audit.
+        """Check that the session's output may go to a channel now (PRE_OUTPUT). channel: its name, for the audit.
 
         Raises: Refused (unknown, ended, clearance).
         """
@@ -62,7 +62,7 @@ class FlowChecks:
         self._audit_log.require(row, decide(PreOutput(state_of(row), clearance)), f"output {channel}")
 
     def check_scheduling(self, session: str, ceiling: Level | None, generation: int) -> Level:
-        """Return the ceiling of a job that the session is about to make; by default the session's own (P15).
+        """Return the ceiling of a job that the session is about to create; by default the session's own (P15).
 
         Raises: Refused (unknown, ended, ceiling, depth).
         """

@@ -30,21 +30,21 @@ key for the same fact. A save replaces the tags too, so send them again.
 Levels: a memory gets the level of the conversation that saves it. You cannot choose it. You see only what this
 conversation may see. If an answer says that the session ended, tell the user what it says.
 """
-"""What a model needs to use the memory stands in the first `HEAD_CHARS`; SPINE.md follows."""
+"""The first `HEAD_CHARS` say all that a model needs to use the memory; SPINE.md follows."""
 
 HEAD_CHARS = 512
-"""How much of the instructions every MCP client gives to its model: the least that one of them reads."""
+"""The part of the instructions that every MCP client gives to its model: the least that any of them reads."""
 
 INSTRUCTIONS_CHARS = 2_048
-"""How much of the instructions the common MCP clients give to their models. The rest is cut off."""
+"""The part of the instructions that the common MCP clients give to their models. They cut off the rest."""
 
 
 def read_instructions(home: Path, agent: str) -> str:
-    """Return the guidance on memory and, below it, SPINE.md of an agent, if it has one.
+    """Return the guidance on memory and, below it, the agent's SPINE.md, if it has one.
 
     The guidance comes first because clients cut the end off.
 
-    Raises: StorageError when SPINE.md is there but too large, not UTF-8 or not readable.
+    Raises: StorageError when SPINE.md exists but is too large, not UTF-8 or not readable.
     """
     spine = read_small_text(home / "agents" / agent / "SPINE.md", SPINE_BYTES_MAX).strip()
     return f"{GUIDANCE}\n{spine}\n" if spine else GUIDANCE

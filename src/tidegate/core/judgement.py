@@ -1,7 +1,7 @@
-"""Judging a session, and judging it again under the locks of what it changes (P4, P13).
+"""Judging a session, and judging it again under the locks of its change (P4, P13).
 
-A change is judged to find its compartment, and again once its transaction holds the locks. Whatever has changed in
-between is raised inside the transaction, which undoes it: `OvertakenError` starts over, `DeniedError` is refused.
+A change is judged to find its compartment, and again once its transaction holds the locks. A difference is raised
+inside the transaction, which undoes it: after `OvertakenError` the change starts over, `DeniedError` is refused.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tidegate.policy.rules import UNKNOWN_SESSION
 from tidegate.storage.control import SessionRow
 
 Judgement = tuple[SessionRow, Level]
-"""A session as it was read at one moment, and the level that the policy allowed it then."""
+"""A session as read at one moment, and the level that the policy allowed it then."""
 
 
 class OvertakenError(Exception):
-    """Undoes a transaction: the session was changed after it was judged. Whoever began it judges again."""
+    """Undoes a transaction: the session changed after it was judged. The caller judges again."""
 
 
 @dataclass(eq=False)
 class DeniedError(Exception):
-    """Undoes a transaction: the policy says no. `AuditLog.refusing` makes it the one `Refused`.
+    """Undoes a transaction: the policy refuses. `AuditLog.refusing` turns it into the one `Refused`.
 
     row: the session in whose chain the refusal is entered, if any.
     """
@@ -44,15 +44,15 @@ def allowed(row: SessionRow | None, decision: Decision) -> Judgement:
 
 
 def judge_again(judge: Callable[[], object], judged: object) -> None:
-    """Judge once more, inside the transaction that the judgement is about. Raises: OvertakenError, as `judge`."""
+    """Judge again, inside the transaction of the change. Raises: OvertakenError if the result differs; as `judge`."""
     if judge() != judged:
         raise OvertakenError
 
 
 class EnteredLater:
-    """A context that is entered inside another one and left after it: its lock is the last taken and the last given.
+    """A context that is entered inside another one and left after it: its lock is taken last and released last.
 
-    No ExitStack: an interrupted one is in a cycle with its error, and keeps what it was about to give back.
+    No ExitStack: an interrupted one forms a cycle with its error and keeps the lock.
     """
 
     def __init__(self, inner: AbstractContextManager[None]) -> None:
@@ -63,7 +63,7 @@ class EnteredLater:
         return self
 
     def enter(self) -> None:
-        """Enter it. It is left when the block of this object ends."""
+        """Enter the context. It is left when the block of this object ends."""
         self._inner.__enter__()
         self._entered = True
 

@@ -1,7 +1,7 @@
-"""What a store does by itself at the start of a call, in the compartment of that call alone (P2).
+"""Maintenance at the start of a call, in the compartment of that call alone (P2).
 
-It makes the index again after an upgrade changed the text analysis, and it puts away what has expired. Both in
-bounded steps, so that no call waits for all of it; each step is whole, so that a kill in between costs nothing.
+It rebuilds the index after an upgrade changed the text analysis, and deletes expired memories. Both work in bounded
+steps, so that no call waits for all of them; each step is complete, so that a kill in between costs nothing.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ INDEX_STEP = 1_000
 """Memories indexed in one step: some tenths of a second."""
 
 SWEEP_STEP = 200
-"""Expired memories put away in one step."""
+"""Expired memories deleted in one step."""
 
 SWEEP_INTERVAL = timedelta(minutes=1)
-"""How often a process looks for expired memories to put away. What has expired is hidden at once all the same."""
+"""How often a process looks for expired memories to delete. They are hidden as soon as they expire."""
 
 KNOWN_MAX = 4_096
-"""Of how many compartments a process knows that their index is whole: some megabytes."""
+"""How many compartments a process remembers as completely indexed: some megabytes."""
 
 
 class MaintainedViews(Views):
-    """The views that the gate hands out: kept up, and without what has expired."""
+    """The views that the gate hands out: maintained, and without expired memories."""
 
     def __init__(self, provider: StorageProvider, expiry: Expiry, clock: Callable[[], datetime]) -> None:
         self._provider = provider
@@ -46,7 +46,7 @@ class MaintainedViews(Views):
     def view(self, agent: str, taint: Level) -> AbstractContextManager[View]:
         after = self._indexed.get((agent, taint), "")
         if after is not None:
-            with suppress(StorageError):  # what cannot be written is read all the same; searches say what is lacking
+            with suppress(StorageError):  # a read-only home can still be read; searches say that they are incomplete
                 self._tend_index(agent, taint, after)
         return self._expiring_view(agent, taint) if self._expires else self._provider.view(agent, taint)
 
@@ -74,7 +74,7 @@ class MaintainedViews(Views):
         return tuple(ExpiringReader(each, self._expiry, now) for each in visible)
 
     def _tend_index(self, agent: str, taint: Level, after: str) -> None:
-        """Take one step towards a whole index, if it is not; looked at once, and then until it is whole."""
+        """Take one step towards a complete index, and remember where the next one starts."""
         with self._provider.view(agent, taint) as view:
             whole = view.visible[0].index_whole()
         following = None
@@ -82,7 +82,7 @@ class MaintainedViews(Views):
             with self._provider.owner_compartment(agent, taint) as owner_compartment:
                 following = index_step(owner_compartment, after)
         if len(self._indexed) >= KNOWN_MAX:
-            self._indexed.clear()  # to be looked at again: anybody may ask for agents that do not exist
+            self._indexed.clear()  # check them again: callers may name any number of agents that do not exist
         self._indexed[agent, taint] = following
 
     def _sweep(self, agent: str, taint: Level) -> None:
@@ -95,9 +95,9 @@ class MaintainedViews(Views):
 
 
 def index_step(owner_compartment: OwnerCompartment, after: str = "") -> str | None:
-    """Index some memories that the index lacks, by key; the key to go on after, or None once the index is whole.
+    """Index some missing memories, by key; return the key to continue after, or None once the index is complete.
 
-    An index of another analysis is begun again.
+    An index of another analysis is rebuilt.
     """
     if not owner_compartment.index_started():
         with owner_compartment.transaction():
@@ -110,14 +110,14 @@ def index_step(owner_compartment: OwnerCompartment, after: str = "") -> str | No
             owner_compartment.index(record, columns)
         if len(lacking) == INDEX_STEP:
             return lacking[-1].key
-        if owner_compartment.unindexed(after="", limit=1):  # begun again meanwhile
+        if owner_compartment.unindexed(after="", limit=1):  # rebuilding has started in between
             return ""
         owner_compartment.mark_index_complete()
     return None
 
 
 def rebuild_index(owner_compartment: OwnerCompartment, now: datetime, progress: Callable[[str], object]) -> int:
-    """Make the index again, in steps, as an act of the owner; how many memories. Interrupted, the next one goes on."""
+    """Rebuild the index in steps, for the owner; return the number of memories. After an interruption it continues."""
     with owner_compartment.transaction():
         owner_compartment.clear_index()
     after = index_step(owner_compartment)
@@ -131,7 +131,7 @@ def rebuild_index(owner_compartment: OwnerCompartment, now: datetime, progress: 
 
 
 def sweep(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) -> int:
-    """Put away some expired memories, as if deleted when they expired, each with its entry; how many."""
+    """Delete some expired memories, as of when they expired, each with its entry; return how many."""
     with owner_compartment.transaction():
         expired = _expired(owner_compartment, expiry, now)
         for record, expired_at in expired:
@@ -141,7 +141,7 @@ def sweep(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) ->
 
 
 def _expired(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) -> list[tuple[Record, datetime]]:
-    """Return by each rule the longest unsaved, so that whatever else a rule lets expire does so later."""
+    """Return for each rule the memories with the oldest last save: all others expire later by that rule."""
     found: dict[str, tuple[Record, datetime]] = {}
     for tag in (*expiry.tags, *([None] if owner_compartment.level in expiry.levels else [])):
         for record in owner_compartment.oldest(tag=tag, limit=SWEEP_STEP):

@@ -1,4 +1,4 @@
-"""A change of one session as a value: what is entered in the audit, and then stored."""
+"""A change of one session as a value: its audit entries, and the state to store after them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REASON_CHARS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """level: of the chain that gets the entries. taint, ceiling: the new ones, None where they stay."""
+    """level: of the chain that gets the entries. taint, ceiling: the new values, or None for no change."""
 
     level: Level
     entries: tuple[tuple[Action, str], ...]
@@ -23,9 +23,9 @@ class SessionChange:
 
 
 def raising(row: SessionRow, level: Level, reason: str, *before: tuple[Action, str]) -> SessionChange:
-    """Return the change that raises a session, entered at the level that it is raised to.
+    """Return the change that raises a session, entered at its new level.
 
-    before: entries that precede that of the raise, if it is one.
+    before: entries before that of the raise.
     """
     if level == row.taint:
         return SessionChange(level, before)

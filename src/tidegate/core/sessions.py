@@ -1,4 +1,4 @@
-"""Sessions: who is there, at which taint, under which ceiling. The taint survives restarts, and only rises (P4)."""
+"""Sessions, each with its taint and its ceiling. The taint survives restarts, and only rises (P4)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tidegate.storage.control import ControlStore, SessionRow, state_of
 from tidegate.storage.inmemory.control_store import EphemeralControlStore
 
 Event = Callable[[SessionState | None], PolicyEvent]
-"""What is asked of the policy, of a session in whatever state it is."""
+"""The policy event about a session in its current state."""
 
 Plan = Callable[[SessionRow, Level], SessionChange | None]
-"""What becomes of a session at the level allowed; None where nothing does."""
+"""The change of a session at the allowed level; None for no change."""
 
 
 class Sessions:
-    """Named sessions in the control store; ephemeral ones, about which nothing is stored, in memory."""
+    """Named sessions in the control store; ephemeral ones in memory, with nothing stored about them."""
 
     def __init__(self, provider: StorageProvider, audit_log: AuditLog, ids: Callable[[], str], limits: Limits) -> None:
         self._named = provider.control
@@ -49,7 +49,7 @@ class Sessions:
     # Looking
 
     def read(self, session: str) -> SessionRow | None:
-        """Return the session as it is at this moment, ended or not; None when none has this id."""
+        """Return the session's current state, ended or not; None if no session has this id."""
         row = self._stored(session)
         return row if row is None or row.parent is None else self._under_parents(row)
 
@@ -59,12 +59,12 @@ class Sessions:
         return [row if row.parent is None else self._under_parents(row) for row in rows]
 
     def find(self, agent: str, name: str) -> SessionRow:
-        """Return the living session of this name. Raises: Refused (unknown, ended, ceiling)."""
+        """Return the active session of this name. Raises: Refused (unknown, ended, ceiling)."""
         row = self._settled(check_agent(agent), self._check_name(name))
         return self.living(row.id if row else None, "resume")
 
     def named(self, agent: str, name: str) -> SessionRow:
-        """Return the same as the control store alone has it: for the owner, who puts right what `find` refuses."""
+        """Return the session as the control store has it: for the owner, who repairs what `find` refuses."""
         row = self._named.find(check_agent(agent), self._check_name(name))
         return self.living(row.id if row else None, "resume")
 
@@ -74,7 +74,7 @@ class Sessions:
         return row.id if row else None
 
     def _settled(self, agent: str, name: str) -> SessionRow | None:
-        """Return the session of this name as it is stored, once it and its parents are as the audit says (P4, P7)."""
+        """Return the stored session of this name, once it and its parents agree with the audit (P4, P7)."""
         row = self._named.find(agent, name)
         return None if row is None else self._witnesses.settled(row)
 
@@ -83,7 +83,7 @@ class Sessions:
     def open(
         self, agent: str, name: str | None, level: Level, ceiling: Level | None = None, parent: str | None = None
     ) -> SessionRow:
-        """Return the session of this name, raised to `level` if it was lower; without one, or a name, a new one.
+        """Return the session of this name, raised to `level` if it was lower, or a new one.
 
         ceiling: of a new session; by default its parent's, else RESTRICTED.
         Raises: Refused (ended, ceiling, parent), InvalidArgument.
@@ -94,7 +94,7 @@ class Sessions:
             check_level(ceiling, "ceiling")
         if name is not None:
             name = self._check_name(name)
-        while True:  # each turn follows the opening of another session, or a change of the parent
+        while True:  # repeats only after another session was opened or the parent changed
             row = self._settled(agent, name) if name is not None else None
             if row is not None:
                 return self._resume(row, level, ceiling, parent)
@@ -102,20 +102,20 @@ class Sessions:
                 return self._new(agent, name, level, ceiling, parent)
 
     def new(self, agent: str, name: str, level: Level, ceiling: Level | None = None) -> SessionRow:
-        """Make a new session of this name. Raises: InvalidArgument when a session has or had the name."""
+        """Create a session of this name. Raises: InvalidArgument when a session has or had the name."""
         name = self._check_name(name)
         check_level(level)
         if ceiling is not None:
             check_level(ceiling, "ceiling")
         while True:  # as above
             if (taken := self._named.find(check_agent(agent), name)) is not None:
-                how = "had this name, and ended: choose another" if taken.ended else "has this name: it can be raised"
+                how = "had this name, and ended; choose another" if taken.ended else "has this name; raise it instead"
                 raise InvalidArgument(f"name: a session {how}", argument="name")
             with suppress(OvertakenError):
                 return self._new(agent, name, level, ceiling, None)
 
     def _new(self, agent: str, name: str | None, level: Level, ceiling: Level | None, parent: str | None) -> SessionRow:
-        """Make a session. Raises: OvertakenError when another was first with this name, or the parent changed."""
+        """Create a session. Raises: OvertakenError when another got the name first, or the parent changed."""
         above = self._parent(agent, parent)
         limit = ceiling if ceiling is not None else above.ceiling if above else Level.RESTRICTED
         decision = decide(SessionOpen(level, limit, state_of(above), self._depth(above)))
@@ -140,12 +140,12 @@ class Sessions:
 
     def _resume(self, row: SessionRow, level: Level, ceiling: Level | None, parent: str | None) -> SessionRow:
         if ceiling not in (None, row.ceiling):
-            raise InvalidArgument("ceiling: this session exists; the owner changes its ceiling", argument="ceiling")
+            raise InvalidArgument("ceiling: this session exists; the owner can change its ceiling", argument="ceiling")
         if parent not in (None, row.parent):
-            raise InvalidArgument("parent: this session exists and has another parent, or none", argument="parent")
+            raise InvalidArgument("parent: this session exists with another parent or none; omit it", argument="parent")
         above = self._parent(row.agent, parent)
         wanted = max(level, above.taint) if above else level
-        if wanted > row.taint:  # so that what only reads can be resumed where nothing can be written
+        if wanted > row.taint:  # so that a session can be resumed in a read-only home
             self.raise_taint(row.id, wanted, reason="opened", asked_by=above)
         return self.living(row.id, "resume")
 
@@ -154,7 +154,7 @@ class Sessions:
             return None
         row = self.living(parent, "open")
         if row.agent != agent:  # P6
-            raise InvalidArgument("parent: is a session of another agent", argument="parent")
+            raise InvalidArgument("parent: must be a session of the same agent", argument="parent")
         return row
 
     def _depth(self, row: SessionRow | None) -> int:
@@ -167,10 +167,10 @@ class Sessions:
     # Changing
 
     def raise_taint(self, session: str, level: Level, *, reason: str = "", asked_by: SessionRow | None = None) -> Level:
-        """Raise the taint to at least `level`, durably, and return it; towards a lower level nothing happens (P4).
+        """Raise the taint to at least `level`, durably, and return it; a lower level has no effect (P4).
 
-        asked_by: the parent or child whose taint is the reason. A refusal depends on it, and so is entered in its
-        chain, which may lie above this session's (P5). Raises: Refused (unknown, ended, ceiling), InvalidArgument.
+        asked_by: the parent or child whose taint is the reason. A refusal depends on it, so it goes into that
+        session's chain, which may be above this one's (P5). Raises: Refused (unknown, ended, ceiling), InvalidArgument.
         """
         check_level(level)
 
@@ -181,7 +181,7 @@ class Sessions:
             return self.change(session, partial(TaintRaise, source=level), plan)[1]
 
     def set_ceiling(self, session: str, ceiling: Level) -> None:
-        """Change how high the session, and any under it, may rise.
+        """Change the ceiling of the session, and so of any under it.
 
         Raises: Refused (unknown, ended, below the taint of one of them), InvalidArgument.
         """
@@ -197,25 +197,25 @@ class Sessions:
             self.change(session, event, plan)
 
     def reset(self, session: str) -> bool:
-        """End a session (P7), and with it all its children. Their conversations are really removed.
+        """End a session and all its children (P7). Their conversations are permanently removed.
 
-        Returns whether nothing of them remains in any file; where it does, a purge removes it.
+        Returns whether nothing of them remains in any file; if something does, a purge removes it.
         Raises: Refused (unknown, ended), StorageError; then it can be run again.
         """
-        with suppress(Refused, StorageError):  # as high as it was, so that all of what was said goes
+        with suppress(Refused, StorageError):  # at its full height, so that every message goes
             if (stored := self._named.read(session)) is not None:
                 self._witnesses.settled(stored)
-        # What is stored goes before the session does: interrupted in between, a reset can be run again.
+        # Messages go before the session: after an interruption in between, the reset can be run again.
         places = self._clearing.clear(self._family(self.living(session, "reset")))
         row = self._end(session)
         try:
-            places |= self._clearing.clear(self._family(row))  # what was said meanwhile
+            places |= self._clearing.clear(self._family(row))  # messages written in between
             return self._clearing.scrub(places)
         except StorageError:
-            return False  # it has ended all the same
+            return False  # it has ended anyway
 
     def _end(self, session: str, *, at: Level | None = None) -> SessionRow:
-        """End a session, with `at` only if that is still its taint, and return it as it was then."""
+        """End a session, with `at` only if that is still its taint, and return its last state."""
 
         def plan(_: SessionRow, taint: Level) -> SessionChange | None:
             return SessionChange(taint, ((Action.RESET, ""),), ends=True) if at in (None, taint) else None
@@ -224,27 +224,27 @@ class Sessions:
             return self.change(session, SessionUse, plan)[0]
 
     def _highest_under(self, session: str) -> Level:
-        """Return the highest taint of those in the family that live."""
+        """Return the highest taint of the active sessions in the family."""
         row = self.read(session)
         family = [self.read(each.id) for each in self._family(row)] if row and not row.ended else []
         return max((each.taint for each in family if each and not each.ended), default=Level.PUBLIC)
 
     def living_of(self, agent: str) -> int:
-        """Return how many sessions of an agent live, as far as this process knows."""
+        """Return how many sessions of an agent are active, as far as this process knows."""
         rows = (row for store in (self._named, self._ephemeral) for row in store.sessions(agent))
         return sum(not self._as_of_now(row).ended for row in rows)
 
     def end_life(self, agent: str) -> None:
-        """End every session of an agent whose compartments are about to go, and with them any entry.
+        """End every session of an agent whose compartments, with all entries, are about to be erased.
 
-        Those too that other processes hold and nothing is stored about: each look compares the life (P7).
+        That includes ephemeral sessions of other processes: each lookup compares the life (P7).
         """
         for store in (self._named, self._ephemeral):
             with store.transaction():
                 store.end_life(agent)
 
     def _family(self, row: SessionRow) -> Iterator[SessionRow]:
-        """Yield a session and those that descend from it, ended ones too."""
+        """Yield a session and its descendants, ended ones too."""
         yield row
         for store in (self._named, self._ephemeral):
             for each in store.sessions(row.agent):
@@ -252,12 +252,12 @@ class Sessions:
                     yield from self._family(each)
 
     def join(self, session: str) -> None:
-        """End a child: its taint joins its parent's (P15), then it is over. A session without parent just ends.
+        """End a child: its taint joins its parent's (P15), then it ends. A session without a parent just ends.
 
-        Its conversation stays for the audit until a purge: removing it is the owner's, who resets.
+        Its conversation stays for the audit until a purge: only the owner removes it, by a reset.
         """
         row = self.living(session, "end")
-        while True:  # each further turn follows a raise, of which a session has few
+        while True:  # repeats only after a raise, of which a session has few
             if row.parent is not None:
                 self.raise_taint(row.parent, row.taint, reason="child ended", asked_by=row)
             joined, row = row.taint, self._end(session, at=row.taint)
@@ -265,16 +265,16 @@ class Sessions:
                 return
 
     def change(self, session: str, event: Event, plan: Plan) -> Judgement:
-        """Change a session as planned, where the policy allows the event; return it as it was, and the level allowed.
+        """Change a session as planned, if the policy allows the event; return its state before and the allowed level.
 
-        Raises: DeniedError, which `AuditLog.refusing` makes a `Refused`; StorageError.
+        Raises: DeniedError, which `AuditLog.refusing` turns into `Refused`; StorageError.
         """
 
         def judge() -> Judgement:
             row = self.read(session)
             return allowed(row, decide(event(state_of(row))))
 
-        while True:  # each turn follows a change of the session, of which it has few
+        while True:  # repeats only after a change of the session, of which it has few
             row, level = judged = judge()
             change = plan(row, level)
             if change is None:
@@ -284,10 +284,10 @@ class Sessions:
                 return judged
 
     def _commit(self, change: SessionChange, judge: Callable[[], Judgement], judged: Judgement) -> None:
-        """Enter a change and store it, if the session is judged under both locks as it was before (P4).
+        """Enter a change and store it, if judging under both locks gives the same result as before (P4).
 
-        The compartment is taken before the control store, here and everywhere: whoever waits for a compartment keeps
-        nobody else's sessions waiting (P5, P6).
+        The compartment is locked before the control store, here and everywhere: waiting for a compartment delays no
+        sessions of others (P5, P6).
         """
         row, store = judged[0], self._store_of(judged[0].id)
         with EnteredLater(store.transaction()) as control:
@@ -295,7 +295,7 @@ class Sessions:
                 control.enter()
                 judge_again(judge, judged)
                 chain.append(row.id, *change.entries)
-            # P9: the entry is stored first. A power cut here leaves an entry too many, never a raise without one.
+            # P9: the entry is stored first. A power cut here leaves an extra entry, never a raise without one.
             if change.taint is not None:
                 self._set_taint(store, row.id, change.taint)
             if change.ceiling is not None:
@@ -311,7 +311,7 @@ class Sessions:
     def on_raise(self, session: str, callback: Callable[[Level], None] | None) -> None:
         """Call `callback` with the new taint whenever this process raises the session, before anything is read at it.
 
-        It must be quick, and raise nothing. None: no more.
+        It must be quick and raise nothing. None: remove it.
         """
         if callback is None:
             self._on_raise.pop(session, None)
@@ -321,20 +321,20 @@ class Sessions:
     # Checking
 
     def _stored(self, session: str) -> SessionRow | None:
-        """Return the row as it is stored, whatever its parents are."""
+        """Return the stored row, regardless of its parents."""
         row = self._ephemeral.read(session)
         return self._named.read(session) if row is None else self._as_of_now(row)
 
     def _as_of_now(self, row: SessionRow) -> SessionRow:
-        """Return it as ended if it has outlived its agent: another process may have erased that."""
+        """Return the row as ended if its agent was erased, perhaps by another process."""
         if row.ended or row.life == self._named.life(row.agent):
             return row
         return replace(row, ended=True)
 
     def _under_parents(self, row: SessionRow) -> SessionRow:
-        """Return a child as its parents leave it: ended with them (P7), never under a higher ceiling (P15).
+        """Return a child as its parents restrict it: ended with them (P7), never under a higher ceiling (P15).
 
-        One that hangs deeper than any is opened, or from itself, has ended (P17).
+        A child deeper than the limit, or below itself, has ended (P17).
         """
         ended, ceiling, parent = row.ended, row.ceiling, row.parent
         for _ in range(CHILD_DEPTH_MAX):
@@ -345,7 +345,7 @@ class Sessions:
         return replace(row, ended=ended or parent is not None, ceiling=ceiling)
 
     def living(self, session: str | None, what: str = "use") -> SessionRow:
-        """Return the session as it is at this moment. Raises: Refused (unknown, ended)."""
+        """Return the session's current state. Raises: Refused (unknown, ended)."""
         row = self.read(session) if session is not None else None
         return self._audit_log.require(row, decide(SessionUse(state_of(row))), what)[0]
 

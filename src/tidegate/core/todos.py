@@ -23,15 +23,15 @@ class SessionTodos:
         self._origin = origin
 
     def read(self) -> tuple[Todo, ...]:
-        """Return the list, in its order; empty when none was written. Raises: Refused, StorageError."""
+        """Return the list, in order; empty if none was written. Raises: Refused, StorageError."""
         return self.read_with_origin()[0]
 
     def read_with_origin(self) -> tuple[tuple[Todo, ...], Origin | None]:
-        """Return the list as `read` does, and where it came from (P18); None for no list. Raises: as `read`."""
+        """Return the list as `read` does, and its origin (P18); None without a list. Raises: as `read`."""
         return self._gate.read(self._handle, "todo_read", _read)
 
     def write(self, todos: Sequence[Todo | dict[str, object]]) -> tuple[Todo, ...]:
-        """Store the list at the session's live taint, and return it; it replaces the one that was seen.
+        """Store the list at the session's live taint, and return it; it replaces the visible one.
 
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
         """

@@ -1,4 +1,4 @@
-"""Records of any kind in a view: save, look up, go through, hide. Memories, to-dos and all else are gated alike."""
+"""Records of any kind in a view: save, look up, list, hide. Memories, to-dos and all others pass the same gate."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tidegate.search.analysis import Columns
 from tidegate.storage.base import CompartmentReader, View, WritableView
 
 WHOLE = 1 << 30
-"""Characters: more than any content has, whatever the limits are now."""
+"""Characters: more than any content has, even under other limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewRecord:
-    """What to save, checked; a memory is analysed as well. It has no level: that is the view's (P2)."""
+    """A checked record to save, analysed if it is a memory. It has no level: the view's own counts (P2)."""
 
     kind: RecordKind
     key: str
@@ -72,7 +72,7 @@ def every(
 
 
 def shadowed(view: View, depth: int, kind: RecordKind, keys: Collection[str]) -> set[str]:
-    """Return those of the keys that have a live variant above, among the compartments of the view."""
+    """Return the keys that have a live variant above, in the compartments of the view."""
     return {key for upper in view.visible[:depth] for key in upper.live(kind, keys)}
 
 
@@ -101,7 +101,7 @@ def of_level(
 ) -> Iterator[Record]:
     """Yield live records of one compartment of the view that carry a tag, in key order, without shadowed ones.
 
-    pages: one is taken for each batch that is read; when none is left, no more is read.
+    pages: each batch takes one; without one left, reading stops.
     """
     for records in _batches(view.visible[depth], kind, tag, after, batch, chars_max, pages):
         hidden = shadowed(view, depth, kind, [record.key for record in records])
@@ -114,7 +114,7 @@ def event_of(place: Place, act: Act, action: Action, version: Draft, status: str
 
 
 def _next_version(item: NewRecord, before: Record | None, act: Act) -> tuple[Draft, Status]:
-    """Count versions on over a deletion; the time of creation starts again, and no time runs backwards."""
+    """Count versions on across a deletion; the creation time restarts, and no time goes backwards."""
     replaces = before is not None and before.live
     draft = Draft(
         kind=item.kind,
@@ -133,7 +133,7 @@ def _next_version(item: NewRecord, before: Record | None, act: Act) -> tuple[Dra
 def _stream(
     view: View, depth: int, kind: RecordKind, tag: str | None, after: str, batch: int, chars_max: int
 ) -> Iterator[tuple[str, int, Record]]:
-    """Return what `merged` merges. Without a tag every variant is in some stream: the one above comes just before."""
+    """Return a stream for `merged`. Without a tag every variant is in a stream: the one above comes just before."""
     if tag is None:
         records = every(view.visible[depth], kind, after=after, batch=batch, chars_max=chars_max)
     else:

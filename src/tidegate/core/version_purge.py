@@ -1,4 +1,4 @@
-"""Real removal of a deleted version, with the entry that says so (P9)."""
+"""Permanent removal of a deleted version, with its entry (P9)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.storage.base import OwnerCompartment, VersionId
 
 
 def remove(owner_compartment: OwnerCompartment, at: datetime, session: str, version: VersionId) -> bool:
-    """Remove it, inside a transaction; return whether it was there."""
+    """Remove the version, inside a transaction; return whether it existed."""
     removed = owner_compartment.purge_version(version)
     if removed is not None:
         owner_compartment.append(version_event(owner_compartment.place, at, session, Action.PURGE, removed))

@@ -1,7 +1,7 @@
-"""What the audit says of sessions: an older control store, put back, neither lowers one nor revives it (P4, P7).
+"""The audit as witness of sessions: an older control store, put back, neither lowers nor revives one (P4, P7).
 
-Every entry is made before the control store is changed. So where the two differ, the control store was put back or a
-change was cut short, and what was entered holds.
+Every entry is written before the control store changes. So if the two differ, the control store was put back or a
+change was interrupted, and the entry counts.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tidegate.storage.control import ControlStore, SessionRow
 
 @dataclass(frozen=True, slots=True)
 class Testimony:
-    """What all chains of an agent say of one session. highest: its highest taint; PUBLIC where they say nothing."""
+    """What all chains of an agent say about one session. highest: its highest taint; PUBLIC without an entry."""
 
     highest: Level
     ended: bool
 
     def adds_to(self, row: SessionRow) -> bool:
-        """Return whether the session is lower than this, or lives though it ended."""
+        """Return whether the row is lower than this, or active though the session ended."""
         return not row.ended and (self.ended or not self.highest.can_flow_to(row.taint))
 
 
 class Witnesses:
-    """Asks the chains when a session is opened, before any view. Nothing but its taint leaves from here (P5)."""
+    """Asks the chains when a session is opened, before any view. Nothing but its taint leaves this class (P5)."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class Witnesses:
         self._set_taint = set_taint
 
     def settled(self, row: SessionRow) -> SessionRow | None:
-        """Return a named session as it is stored once it and its parents are as high as the audit says, or ended.
+        """Return the stored session after raising or ending it and its parents as the audit says.
 
-        Nothing is entered: it has been. Raises: Refused (ceiling), StorageError (a chain that cannot be read).
+        It adds no entry: the entries exist. Raises: Refused (ceiling), StorageError (a chain that cannot be read).
         """
         line: list[str] = []
         above: SessionRow | None = row
@@ -64,7 +64,7 @@ class Witnesses:
         return self._control.read(row.id)
 
     def _settle(self, session: str) -> None:
-        while (row := self._read(session)) is not None and not row.ended:  # each turn follows a change of the session
+        while (row := self._read(session)) is not None and not row.ended:  # repeats only after a change
             said = _testimony(self._provider, row.agent, session)
             if not said.adds_to(row):
                 return
@@ -76,26 +76,26 @@ class Witnesses:
                     stands = max(row.taint, said.highest)
                     self._set_taint(self._control, session, stands)
                     if said.ended:
-                        self._control.set_ceiling(session, max(row.ceiling, stands))  # an older one: none stands above
+                        self._control.set_ceiling(session, max(row.ceiling, stands))  # the older one may be below
                         self._control.end(session)
                     return
 
     def require_all_known(self, agent: str) -> None:
-        """Refuse if a session was lost: a new one could bear its name. Raises: Refused, StorageError.
+        """Refuse if a session was lost: a new one could get its name. Raises: Refused, StorageError.
 
-        An older copy lacks what was opened last. So in each chain one known session is enough.
+        An older copy lacks the sessions opened last. So in each chain one known session is enough.
         """
         if next(_lost(self._provider, agent, latest=True), None) is not None:
             self._audit_log.refuse(None, OLDER_COPY, "open")
 
 
 def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:
-    """Return sessions of an agent that the audit knows and the control store does not, of each chain the oldest first.
+    """Return sessions of an agent that the audit knows and the control store does not, the oldest of each chain first.
 
-    Their names are in no chain: their ids stand for them. Raises: StorageError.
+    No chain has their names: their ids replace them. Raises: StorageError.
     """
     rows: list[SessionRow] = []
-    life = provider.control.life(agent)  # its chains are of this one: those of earlier ones went with them
+    life = provider.control.life(agent)  # the chains are of this life: those of earlier lives are gone
     for session in reversed(list(_lost(provider, agent, latest=False))):
         said, name = _testimony(provider, agent, session), spare_name(provider.control, agent, session)
         rows.append(SessionRow(session, agent, name, said.highest, Level.RESTRICTED, None, said.ended, life))
@@ -103,16 +103,16 @@ def lost(provider: StorageProvider, agent: str) -> list[SessionRow]:
 
 
 def end_lost(provider: StorageProvider, audit_log: AuditLog, row: SessionRow) -> bool:
-    """End one of these for good, as a reset does, and return what that returns. It is never stored as living.
+    """End a lost session permanently, as a reset does, and return the same. It is never stored as active.
 
-    Those under it are lost as well, since they were opened later. Raises: StorageError; then it can be run again.
+    Sessions under it are lost too, since they were opened later. Raises: StorageError; then it can be run again.
     """
     clearing = Clearing(provider, audit_log.clock)
     places = clearing.clear([row])
     with EnteredLater(provider.control.transaction()) as control:
         with audit_log.chain(row.agent, row.taint) as chain:
             control.enter()
-            known = provider.control.read(row.id) is not None  # then another was first
+            known = provider.control.read(row.id) is not None  # then another process was first
             if not (known or row.ended):
                 chain.append(row.id, (Action.RESET, ""))  # P9: the entry first
         if not known:
@@ -128,7 +128,7 @@ def _testimony(provider: StorageProvider, agent: str, session: str) -> Testimony
 
 
 def _lost(provider: StorageProvider, agent: str, *, latest: bool) -> Iterator[str]:
-    """Yield what is lost. latest: of each chain only those that come after the latest known one."""
+    """Yield lost sessions. latest: of each chain only those after the latest known one."""
     known = provider.control.read
     with provider.witnesses(agent) as witnesses:
         for witness in witnesses:
@@ -138,7 +138,7 @@ def _lost(provider: StorageProvider, agent: str, *, latest: bool) -> Iterator[st
                         break
                     continue
                 acted = any(each.state_actions(session) - {Action.OPEN} for each in witnesses)
-                # An opening alone may have been cut short. And what was being opened is known once it has acted.
+                # An opening alone may have been interrupted; a session still being opened is known once it acts.
                 if (acted or witness.heard(session, after=sequence)) and known(session) is None:
                     yield session
 
