@@ -157,7 +157,7 @@ def test_one_time_is_in_the_zone_unless_it_says_where(text: str, zone: str, at: 
         ("2026-13-01T09:00", "is no time"),
         ("0001-01-01T00:00", "is no time"),
         ("@reboot", "must be five fields"),
-        ("0 0 */31 2 MON#5", "names no day that ever comes"),
+        ("0 0 */31 2 MON#5", "names a day that never comes"),
         (None, "must be five fields"),
         (5, "must be five fields"),
     ],

@@ -375,7 +375,7 @@ def test_a_job_cannot_be_flooded_with_events(scene: Scene) -> None:
     scene.add()
     for number in range(64):
         scene.session().jobs.post("job", f"event {number}")
-    with pytest.raises(LimitExceeded, match="64 runs of this job wait already"):
+    with pytest.raises(LimitExceeded, match="64 runs of this job already wait"):
         scene.session().jobs.post("job", "one more")
     assert scene.session().jobs.post("job", "event 1").number == 3
 

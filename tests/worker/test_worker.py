@@ -644,7 +644,7 @@ def test_p5_runs_that_rise_are_bounded_where_they_arrive_and_only_there(
         assert "already" not in below[0].reason
     above = [next(run for run in scene.runs(name) if run.group.startswith("risen/")) for name in names]
     assert [str(run.state) for run in above] == ["interrupted", "interrupted", "stopped", "stopped"]
-    assert above[2].reason == "2 runs that started below go on at this level already"
+    assert above[2].reason == "2 runs that started below already continue at this level"
     assert [str(run.delivery) for run in above] == ["pending"] * 4
     assert any(f"at RESTRICTED: run 1 stopped: {above[2].reason}: job job-2" in line for line in told)
     assert not any("at PUBLIC" in line for line in told)

@@ -1,1 +1,1 @@
-"""Jobs: what an agent does later, when it is due, and what became of it."""
+"""Jobs: work that an agent does later, the time when it is due, and its results."""

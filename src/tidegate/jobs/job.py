@@ -1,4 +1,4 @@
-"""Jobs and their runs, as values and as the text in which each is stored."""
+"""Jobs and their runs, as values and in their stored text form."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from tidegate.records.record import Origin, Record, key_of
 from tidegate.records.times import read_timestamp, write_timestamp
 
 JOBS_MAX = 64
-"""Jobs of one agent at one level."""
+"""The maximum number of jobs of one agent at one level."""
 
 QUEUE_MAX = 64
-"""Runs of one job that wait."""
+"""The maximum number of waiting runs of one job."""
 
 RISEN_MAX = 16
-"""Runs of one agent that go on at a level at once, having started below it."""
+"""The maximum number of runs of one agent that started below a level and continue there at the same time."""
 
 TIME_LIMIT_SECONDS_MAX = 24 * 3600
 
 TRIGGER = "trigger"
-"""The group of the trigger's runs. The groups of jobs have a slash in their names."""
+"""The group of the trigger's runs. Groups of jobs have a slash in their names."""
 
 TEXT_CHARS_MAX = 100_000
-"""How much of an answer is kept."""
+"""How much of an answer is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(JsonObject):
     """A job's prompt, schedule and bounds.
 
-    ceiling: how high its sessions may rise. generation: how many jobs led to it, one having made the other.
-    channel: where its results go; None: where the configuration says. time_limit_seconds: None likewise.
+    ceiling: of its sessions. generation: the length of the chain of jobs that created it.
+    channel: where its results go. channel, time_limit_seconds: None means as configured.
     """
 
     schedule: str
@@ -57,7 +57,7 @@ class Plan(JsonObject):
 
 @dataclass(frozen=True, slots=True)
 class Job(JsonObject):
-    """A job as a session sees it. level: of the session that made it, and at which its runs start."""
+    """A job as a session sees it. level: of the session that created it; its runs start there."""
 
     name: str
     plan: Plan
@@ -69,20 +69,20 @@ class Job(JsonObject):
 
 
 class RunState(StrEnum):
-    """How far a run has come."""
+    """The state of a run."""
 
     WAITING = "waiting"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
     STOPPED = "stopped"  # at its time limit
-    INTERRUPTED = "interrupted"  # its process ended in the middle
+    INTERRUPTED = "interrupted"  # its process ended before it did
     MISSED = "missed"
-    RISEN = "risen"  # it read something above this level, and went on there
+    RISEN = "risen"  # it read something above this level, and continued there
 
 
 class DeliveryState(StrEnum):
-    """How far the delivery of a result to a channel has come."""
+    """The state of the delivery of a result to a channel."""
 
     NONE = "none"  # no result to deliver, or no channel
     PENDING = "pending"
@@ -94,10 +94,10 @@ class DeliveryState(StrEnum):
 class Run(JsonObject):
     """One run, in one compartment, from waiting to done.
 
-    group: of one job, or the trigger. number: its place there, from 1. due_at: its time; if queued: since when.
-    queued: somebody asked for it. event: the data that came with the request; event_id: its name, given by the sender.
-    attempt: 2 after an interruption. holder: the process that runs it. missed: how many times passed before it, or with
-    it. text: its result. reason: why it is not done, in our own words.
+    group: of one job, or the trigger. number: its place there, from 1. due_at: its time; if queued, since when.
+    queued: it was requested. event: the data of the request; event_id: its name, from the sender. attempt: 2 after an
+    interruption. holder: the process that runs it. missed: how many times passed without a run, up to this one. text:
+    its result. reason: why it is not done, in our own words.
     """
 
     group: str
@@ -132,7 +132,7 @@ class Run(JsonObject):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Return the tags by which its record is found and known, without reading its text."""
+        """Return the tags that find and describe its record without reading its text."""
         state = (OPEN,) if self.open else (UNDELIVERED,) if self.delivery is DeliveryState.PENDING else ()
         spent = not self.queued and self.state not in (RunState.WAITING, RunState.MISSED)
         had = (f"{_HAD}{write_timestamp(self.due_at)}",) if spent else ()
@@ -142,7 +142,7 @@ class Run(JsonObject):
 
 _MARKS_MAX = 4096
 _STORED_NAMES = {"delivery": "handing", "delivery_reason": "handing_reason"}
-# To the stored names and back. A field's own name comes out as no field's, so that what is stored is read in one way.
+# To the stored names and back. A field's own name maps to no field, so that stored text has one reading only.
 _SWAPPED = {**_STORED_NAMES, **{stored: name for name, stored in _STORED_NAMES.items()}}
 _GROUP = re.compile(rf"(?:known/)?(?:risen/(?:{'|'.join(Level.__members__)})/)*(?:{TRIGGER}|job/[^/]+)")
 
@@ -151,7 +151,7 @@ _HAD, _EVENT, _KNOWN = "had:", "event:", "known/"
 
 
 def had(tags: Iterable[str]) -> Iterator[datetime]:
-    """Yield the due time that had its run, from the tags of the run's record."""
+    """Yield the due time that this run used up, from the tags of the run's record."""
     return (read_timestamp(tag.removeprefix(_HAD)) for tag in tags if tag.startswith(_HAD))
 
 
@@ -161,32 +161,32 @@ def event_tag(event_id: str) -> str:
 
 
 def group_of(name: str) -> str:
-    """Return the group of a job's runs. Slashes of the name are escaped, so that a group's keys follow one another."""
+    """Return the group of a job's runs. Slashes in the name are escaped, so that a group's keys are adjacent."""
     return f"job/{name.replace('%', '%25').replace('/', '%2F')}"
 
 
 def risen_group(group: str, level: Level) -> str:
-    """Return the group of runs that started at a lower level and went on here."""
+    """Return the group of runs that started at a lower level and continued here."""
     return f"risen/{level}/{group}"
 
 
 def known_group(group: str) -> str:
-    """Return the group in which the ids of a group's events are remembered, each under its run's number."""
+    """Return the group that remembers the ids of a group's events, each under its run's number."""
     return f"{_KNOWN}{group}"
 
 
 def is_known_group(group: str) -> bool:
-    """Return whether ids of events are remembered in this group."""
+    """Return whether this group remembers ids of events."""
     return group.startswith(_KNOWN)
 
 
 def has_risen(group: str) -> bool:
-    """Return whether the group's runs started at a lower level and went on here."""
+    """Return whether the group's runs started at a lower level and continued here."""
     return group.startswith("risen/")
 
 
 def name_of(group: str) -> str:
-    """Return the job's name; "" for the trigger, at whatever level it goes on."""
+    """Return the job's name; "" for the trigger, at any level."""
     group = group.removeprefix(_KNOWN)
     while has_risen(group):
         group = group.split("/", 2)[2]
@@ -194,7 +194,7 @@ def name_of(group: str) -> str:
 
 
 def began_at(group: str, here: Level) -> Level:
-    """Return the level at which the runs of this group started, which is their job's. P5: never one above `here`."""
+    """Return the level at which the runs of this group started: their job's. P5: never one above `here`."""
     while has_risen(group):
         _, label, group = group.split("/", 2)
         level = read_label(label)
@@ -203,8 +203,8 @@ def began_at(group: str, here: Level) -> Level:
 
 
 def is_group(group: str) -> bool:
-    """Return whether runs can have such a group."""
-    if _GROUP.fullmatch(group) is None:  # before anything takes it apart
+    """Return whether this is a valid group of runs."""
+    if _GROUP.fullmatch(group) is None:  # before anything parses it
         return False
     name = name_of(group)
     return group.endswith(group_of(name) if name else TRIGGER)
@@ -216,17 +216,17 @@ def back_off(attempts: int) -> timedelta:
 
 
 def cut(text: str) -> str:
-    """Return as much of an answer as is stored."""
+    """Return the part of an answer that is stored."""
     return excerpt.cut(text, TEXT_CHARS_MAX)
 
 
 def write_plan(plan: Plan) -> str:
-    """Return a plan as it is stored."""
+    """Return a plan in its stored form."""
     return json.dumps(jsonable(plan), ensure_ascii=False)
 
 
 def read_plan(text: str) -> Plan:
-    """Return the plan that was stored. Raises: StorageError."""
+    """Return the plan from its stored form. Raises: StorageError."""
     stored = _loaded(text, Plan)
     ceiling = read_label(stored.get("ceiling"))
     if ceiling is None:  # P17
@@ -236,7 +236,7 @@ def read_plan(text: str) -> Plan:
 
 
 def write_run(run: Run) -> str:
-    """Return a run as it is stored."""
+    """Return a run in its stored form."""
     named = {
         _SWAPPED.get(name, name): value for name, value in jsonable(run).items() if value not in (None, "", 0, False)
     }
@@ -244,7 +244,7 @@ def write_run(run: Run) -> str:
 
 
 def read_run(record: Record) -> Run:
-    """Return the run that was stored. Raises: StorageError."""
+    """Return the run of a record. Raises: StorageError."""
     stored = _loaded(record.content, Run)
     try:
         times = {

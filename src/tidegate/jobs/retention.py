@@ -1,4 +1,4 @@
-"""Retention: of a job's runs the newest are kept, each as it ended. All others are really removed."""
+"""Retention: keep the newest runs of each job, each in its last version. Permanently remove all others."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tidegate.records.record import Record, RecordKind, session_of
 from tidegate.storage.base import OwnerCompartment, StorageProvider, VersionId
 
 RUNS_KEPT = 50
-"""Runs of each job that are kept, besides the open and the undelivered ones."""
+"""How many runs of each job are kept, in addition to the open and the undelivered ones."""
 
 EVENTS_KEPT = 1_000
-"""Ids of events of each job that are kept: an event that comes again late does not run again."""
+"""How many ids of events of each job are kept, so that a late repetition does not run again."""
 
 _BATCH = 200
 
 
 def purge_old_runs(provider: StorageProvider, clock: Callable[[], datetime], agent: str, level: Level) -> int:
-    """Really remove old runs of one compartment, each with its entry, and return how many versions.
+    """Permanently remove old runs of one compartment, each with its entry, and return the number of versions.
 
     Raises: StorageError.
     """
@@ -38,11 +38,11 @@ def purge_old_runs(provider: StorageProvider, clock: Callable[[], datetime], age
 
 
 def _purge(owner_compartment: OwnerCompartment, now: datetime, record: Record, *, whole: bool) -> int:
-    """Remove in one transaction the versions that were replaced, or all of them; return how many."""
+    """Remove the replaced versions, or all of them, in one transaction; return their number."""
     if not _purgeable(owner_compartment, record.key, whole=whole):
         return 0
     with owner_compartment.transaction():
-        purgeable = _purgeable(owner_compartment, record.key, whole=whole)  # again: other processes purge as well
+        purgeable = _purgeable(owner_compartment, record.key, whole=whole)  # again: other processes purge too
         if purgeable and whole:
             owner_compartment.soft_delete(RecordKind.RUN, record.key, now)  # only deleted versions can be removed
         return sum(remove(owner_compartment, now, OWNER, version) for version in purgeable)
@@ -67,11 +67,11 @@ def _old(owner_compartment: OwnerCompartment) -> Iterator[str]:
         yield from keys[: -(EVENTS_KEPT if is_known_group(group) else RUNS_KEPT)]
 
 
-# What a deleted job leaves
+# Runs of deleted jobs
 
 
 def find_orphans(provider: StorageProvider, owner_compartment: OwnerCompartment, before: datetime) -> list[Record]:
-    """Return runs that ended by `before`, and ids of events, of jobs that are gone; none of the trigger's."""
+    """Return runs that ended by `before`, and ids of events, of deleted jobs; none of the trigger's."""
     ended = [
         record
         for record in _ended(owner_compartment)
@@ -86,7 +86,7 @@ def find_orphans(provider: StorageProvider, owner_compartment: OwnerCompartment,
 
 
 def purge_orphans(owner_compartment: OwnerCompartment, now: datetime, orphans: Iterable[Record]) -> int:
-    """Really remove these runs, each with its entry, and return how many versions."""
+    """Permanently remove these runs, each with its entry, and return the number of versions."""
     return sum(_purge(owner_compartment, now, record, whole=True) for record in orphans)
 
 

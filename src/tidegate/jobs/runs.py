@@ -1,7 +1,7 @@
-"""Runs, as a worker sees them: claim one, keep it alive, end it. All at one level, in one compartment (P16).
+"""Runs as a worker sees them: claim one, keep it alive, end it. All at one level, in one compartment (P16).
 
-A run is one record from waiting to done. A process claims it in one transaction, so that of two processes one is first.
-While it runs, its record is touched again and again, so that others see that its process lives.
+A run is one record from waiting to done. A process claims it in one transaction, so only one of two processes gets it.
+While it runs, its process touches the record regularly, so that others see that the process is alive.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """A run as it was last read. Changes to it are stored only if nobody has touched its record since."""
+    """A run as last read. A change is stored only if its record is untouched since."""
 
     run: Run
     record: Record
 
     @property
     def pulse(self) -> tuple[int, datetime]:
-        """Return what changes as long as its process lives."""
+        """Return a value that changes while the run's process is alive."""
         return self.record.version, self.record.updated_at
 
 
 class SessionRuns:
-    """The runs at one session's level. An answer of None means that another process was first."""
+    """The runs at one session's level. None as an answer means that another process was first."""
 
     def __init__(self, gate: Gate, handle: SessionHandle) -> None:
         self._gate = gate
         self._handle = handle
 
     def open(self) -> list[ClaimedRun]:
-        """Return the runs that wait or run, by due time. Raises: Refused, StorageError."""
+        """Return the waiting and the running runs, by due time. Raises: Refused, StorageError."""
         return self._gate.read(self._handle, "runs", _open)
 
     def undelivered(self) -> list[ClaimedRun]:
@@ -77,14 +77,14 @@ class SessionRuns:
         return self._gate.read(self._handle, "runs", lambda view: Answer(had_dues(view.visible[0], group), ()))
 
     def find_job(self, group: str) -> tuple[Job | None, frozenset[datetime]]:
-        """Return the live job of a group at this level, if there is one, and the due times that have had their run.
+        """Return the live job of a group at this level, or None, and the due times that have had their run.
 
         Raises: Refused, StorageError.
         """
         return self._gate.read(self._handle, "runs", partial(_find_job, group=group))
 
     def begin(self, group: str, due_at: datetime) -> ClaimedRun | None:
-        """Store a first run of a group that has no open one. Raises: Refused, StorageError."""
+        """Store a first run for a group without an open one. Raises: Refused, StorageError."""
         return self._gate.write(self._handle, "runs", partial(_begin, group=group, due_at=due_at))
 
     def move(self, claimed: ClaimedRun, due_at: datetime) -> ClaimedRun | None:
@@ -92,29 +92,29 @@ class SessionRuns:
         return self.note(claimed, replace(claimed.run, due_at=due_at))
 
     def claim(self, claimed: ClaimedRun, run: Run, next_at: datetime | None) -> ClaimedRun | None:
-        """Store a run as it is now claimed; in the same transaction the next one waits. Raises: Refused, StorageError.
+        """Store a run as claimed, and the next one as waiting, in one transaction. Raises: Refused, StorageError.
 
         run: running, missed or failed. next_at: when the next one is due; None: never.
         """
         return self._gate.write(self._handle, "runs", partial(_claim, claimed=claimed, run=run, next_at=next_at))
 
     def cancel(self, claimed: ClaimedRun) -> None:
-        """Cancel a run that waits, because its job is gone. Raises: Refused, StorageError."""
+        """Cancel a waiting run whose job no longer exists. Raises: Refused, StorageError."""
         self._gate.write(self._handle, "runs", partial(_cancel, claimed=claimed))
 
     def heartbeat(self, claimed: ClaimedRun) -> ClaimedRun | None:
-        """Touch a run's record, as a sign of life. No text of it changes. Raises: Refused, StorageError."""
+        """Touch a run's record, as a sign of life. Its text does not change. Raises: Refused, StorageError."""
         return self._gate.write(self._handle, "runs", partial(_heartbeat, claimed=claimed))
 
     def close(self, claimed: ClaimedRun, closed: Run, *, again: bool = False) -> ClaimedRun | None:
-        """Store a run that has ended; with `again`, another attempt waits. A job without further times is over.
+        """Store a run that has ended; with `again`, another attempt waits. A job without further times ends.
 
         Raises: Refused, StorageError.
         """
         return self._gate.write(self._handle, "runs", partial(_close, claimed=claimed, closed=closed, again=again))
 
     def promote(self, run: Run, below: Level) -> ClaimedRun:
-        """Store a run that started at a lower level and goes on at this one; stopped where too many do so already.
+        """Store a run that started at a lower level and continues here; as stopped if too many already do.
 
         Raises: Refused, StorageError.
         """
@@ -129,7 +129,7 @@ class SessionRuns:
 
 
 def had_dues(compartment: CompartmentReader, group: str) -> frozenset[datetime]:
-    """Return the due times that have had their run, as far as runs are kept."""
+    """Return the due times that have had their run, according to the kept runs."""
     return frozenset(due for record in _listed(compartment, group) for due in had(record.tags))
 
 
@@ -139,12 +139,12 @@ def next_number(compartment: CompartmentReader, group: str) -> int:
 
 
 def waiting(compartment: CompartmentReader, group: str) -> list[ClaimedRun]:
-    """Return the runs of a group that wait, in order."""
+    """Return the waiting runs of a group, in order."""
     return [each for each in _tagged(compartment) if each.run.group == group and each.run.state is RunState.WAITING]
 
 
 def history(compartment: CompartmentReader, group: str) -> list[Record]:
-    """Return the records of a group's runs in order, without texts, with those that rose to here from below."""
+    """Return the records of a group's runs in order, without texts, including those that rose to this level."""
     groups = [group]
     for below in Level:
         if below < compartment.level:
@@ -154,7 +154,7 @@ def history(compartment: CompartmentReader, group: str) -> list[Record]:
 
 
 def find_event(compartment: CompartmentReader, group: str, event_id: str) -> Run | None:
-    """Return the run of a group for this event, or what is kept of it; None when the event never came."""
+    """Return a group's run for this event, or what remains of it; None if the event never came."""
     found = _tagged(compartment, event_tag(event_id))
     by_group = {each.run.group: each.run for each in found}
     known = by_group.get(group) or by_group.get(known_group(group))
@@ -162,7 +162,7 @@ def find_event(compartment: CompartmentReader, group: str, event_id: str) -> Run
 
 
 def remember_event(view: WritableView, act: Act, run: Run) -> Run:
-    """Store the id of an event, which outlives its run; return the run under the number that both share."""
+    """Store the id of an event, which outlives its run; return the run, numbered like the id."""
     group = known_group(run.group)
     numbered = replace(run, number=max(run.number, next_number(view.own, group)))
     put(view, act, replace(numbered, group=group, state=RunState.DONE, event=None))
@@ -170,7 +170,7 @@ def remember_event(view: WritableView, act: Act, run: Run) -> Run:
 
 
 def unlearn_event(view: WritableView, act: Act, run: Run) -> None:
-    """Let the event of a run that is not going to happen come again, if the run had one."""
+    """Allow the event of a cancelled run, if it had one, to come again."""
     known = view.own.read(RecordKind.RUN, key_of(known_group(run.group), run.number))
     if known is not None and known.live and run.event_id is not None and event_tag(run.event_id) in known.tags:
         records.hide(view, act, known)
@@ -182,7 +182,7 @@ def whole_record(compartment: CompartmentReader, record: Record) -> Record:
 
 
 def read(record: Record) -> Run:
-    """Return the run that was stored; its key decides whose it is. Raises: StorageError."""
+    """Return the run of a record; the key decides its group. Raises: StorageError."""
     run = read_run(record)
     if run.key != record.key:
         raise StorageError("a job cannot be read; run `tidegate doctor`")
@@ -251,7 +251,7 @@ def _claim(
     if next_at is not None:
         put_next(view, act, claimed.run.group, next_at)
     stored = put(view, act, run)
-    if not run.open:  # it was missed, or failed at once
+    if not run.open:  # missed, or failed at once
         _retire(view, act, run.group)
     return Answer(stored, ())
 
@@ -267,7 +267,7 @@ def _heartbeat(view: WritableView, act: Act, claimed: ClaimedRun) -> Answer[Clai
     stored = view.own.read(RecordKind.RUN, claimed.run.key)
     if stored is None or not stored.live or stored.version != claimed.record.version:
         return Answer(None, ())
-    # It always moves, also when the clock was set back.
+    # The time always advances, even if the clock was set back.
     at = max(act.at, stored.updated_at + _INSTANT)
     view.own.touch(RecordKind.RUN, stored.key, at)
     return Answer(ClaimedRun(claimed.run, replace(stored, updated_at=at)), ())
@@ -287,11 +287,11 @@ def _close(view: WritableView, act: Act, claimed: ClaimedRun, closed: Run, again
 
 
 def _promote(view: WritableView, act: Act, run: Run, below: Level) -> Answer[ClaimedRun]:
-    """Store a run that rose to here. P5: too many are counted and stopped here, above; below it was over as it rose."""
+    """Store a run that rose to this level. P5: the limit applies here, above; below, the run ended when it rose."""
     group = risen_group(run.group, below)
     promoted = replace(run, group=group, number=next_number(view.own, group))
     if sum(has_risen(each.run.group) for each in _tagged(view.own)) >= RISEN_MAX:
-        reason = f"{RISEN_MAX} runs that started below go on at this level already"
+        reason = f"{RISEN_MAX} runs that started below already continue at this level"
         promoted = replace(promoted, state=RunState.STOPPED, ended_at=act.at, reason=reason, event=None)
     return Answer(put(view, act, promoted), ())
 
@@ -302,7 +302,7 @@ def _untouched(view: WritableView, claimed: ClaimedRun) -> bool:
 
 
 def _retire(view: WritableView, act: Act, group: str) -> None:
-    """Hide a job without open runs, unless it has more times, whatever has become of its next run."""
+    """Hide a job without open runs, unless it has further times."""
     record = view.own.read(RecordKind.JOB, name_of(group)) if group == group_of(name_of(group)) else None
     if record is None or not record.live or any(each.run.group == group for each in _tagged(view.own)):
         return

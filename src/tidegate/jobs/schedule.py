@@ -1,11 +1,11 @@
-"""When something runs: a calendar of five fields in a time zone, one time, or every so many minutes.
+"""Schedules: a calendar of five fields in a time zone, one time, or an interval in minutes.
 
-The one module that knows cronsim. Nothing here reads a clock. The rule for nights on which clocks change:
+Only this module imports cronsim. Nothing here reads a clock. The rule for nights when clocks change:
 
-- A calendar whose minute and hour fields both name times (`30 2 * * *`) means that time of day, once on each day: where
-  the clock skips it, the first moment after the gap; where the clock shows it twice, the first of the two.
-- A calendar whose minute or hour field begins with `*` (`*/15 * * * *`) means whatever the clock shows, each time that
-  it shows it: every quarter of an hour stays every quarter of an hour.
+- A calendar whose minute and hour fields both name times (`30 2 * * *`) means that time of day, once each day: if the
+  clock skips it, the first moment after the gap; if the clock shows it twice, the first of the two.
+- A calendar whose minute or hour field begins with `*` (`*/15 * * * *`) means each time that the clock shows a match:
+  every quarter of an hour stays every quarter of an hour.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ SCHEDULE_FORM = (
 
 
 class NoCalendarError(InvalidArgument):
-    """A schedule of five fields cannot be read here, right or wrong, because its library is not installed."""
+    """A schedule of five fields, valid or not, cannot be read because its library is not installed."""
 
 
 class Schedule(Protocol):
-    """When something is due."""
+    """A rule for due times."""
 
     def next_after(self, at: datetime) -> datetime | None:
-        """Return the first time after `at` at which it is due, in UTC; None: never again."""
+        """Return the first due time after `at`, in UTC; None: never again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Calendar:
         from cronsim import CronSim
 
         for found in CronSim(self.fields, at.astimezone(self.zone)):
-            due = found.astimezone(UTC)  # within one zone, times would be compared by what the clock shows
+            due = found.astimezone(UTC)  # times in one zone would compare by clock face
             if due > at:
                 return due
         return None
@@ -82,14 +82,14 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Hours of the day, in a time zone, in which nothing is due. start, end: the end is not part of them."""
+    """Hours of the day, in a time zone, in which nothing is due. The end is not part of them."""
 
     start: time
     end: time
     zone: tzinfo
 
     def end_after(self, at: datetime) -> datetime | None:
-        """Return the end of the quiet hours in which `at` lies; None when it lies outside them."""
+        """Return the end of the quiet hours around `at`; None outside them."""
         local = at.astimezone(self.zone)
         shown = local.time().replace(tzinfo=None)
         over_midnight = self.start > self.end
@@ -98,14 +98,14 @@ class Quiet:
             return None
         day = local.date() + timedelta(days=1) if over_midnight and shown >= self.start else local.date()
         end = datetime.combine(day, self.end, tzinfo=self.zone).astimezone(UTC)
-        if end <= at:  # the clock shows the end twice, and `at` lies between
+        if end <= at:  # the clock shows the end twice, and `at` is between
             end = datetime.combine(day, self.end.replace(fold=1), tzinfo=self.zone).astimezone(UTC)
         return end if end > at else None
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Every so many minutes of elapsed time, outside the quiet hours."""
+    """An interval in minutes of elapsed time, outside the quiet hours."""
 
     minutes: int
     quiet: Quiet | None = None
@@ -118,7 +118,7 @@ class Every:
 
 
 def read_schedule(schedule: object, zone: object) -> Calendar | Once:
-    """Return the schedule that two texts name. zone: of the tz database, such as Europe/Berlin.
+    """Return the schedule that two texts name. zone: from the tz database, such as Europe/Berlin.
 
     A time without an offset is in the zone. Raises: InvalidArgument.
     """
@@ -132,7 +132,7 @@ def read_schedule(schedule: object, zone: object) -> Calendar | Once:
 
 
 def check_form(schedule: object, zone: object) -> None:
-    """Check that the two could be valid somewhere: with other time zones, or with a calendar where this lacks one.
+    """Check that the two could be valid on another machine, with its time zones or its calendar library.
 
     Raises: InvalidArgument.
     """
@@ -145,7 +145,7 @@ def check_form(schedule: object, zone: object) -> None:
 def read_zone(zone: object) -> tzinfo:
     """Return the time zone of a name. Raises: InvalidArgument."""
     if zone == "UTC":
-        return UTC  # also where there is no database of time zones
+        return UTC  # works without a database of time zones
     try:
         if isinstance(zone, str) and _ZONE.fullmatch(zone):
             return ZoneInfo(zone)
@@ -164,7 +164,7 @@ def read_quiet(text: object, zone: tzinfo | None) -> Quiet:
 
 
 def dues(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
-    """Yield every time after `after` and up to `until`, inclusive, at which it is due."""
+    """Yield every due time after `after` and up to `until`, inclusive."""
     due = schedule.next_after(after)
     while due is not None and due <= until:
         yield due
@@ -177,7 +177,7 @@ def _time(text: str, zone: tzinfo) -> datetime:
         if not _OFFSET.search(text[10:]):
             at = at.replace(tzinfo=zone).astimezone(UTC)
     except (NotATimeError, OverflowError):
-        raise _bad(f"is no time: it must be {SCHEDULE_FORM}") from None
+        raise _bad(f"is not a time; it must be {SCHEDULE_FORM}") from None
     return at
 
 
@@ -194,14 +194,14 @@ def _fields(text: str, zone: tzinfo) -> str:
         first = next(CronSim(text, datetime(2000, 1, 1, tzinfo=zone)), None)
     except CronSimError as error:
         named = next((name for name in _FIELD_NAMES if str(error) == f"Bad {name}"), "field")  # P12: never its own text
-        raise _bad(f"cannot be read (bad {named}): it must be {SCHEDULE_FORM}") from None
+        raise _bad(f"cannot be read (bad {named}); it must be {SCHEDULE_FORM}") from None
     if first is None:
-        raise _bad("names no day that ever comes")
+        raise _bad("names a day that never comes; choose another")
     return text
 
 
 def _no_zone() -> InvalidArgument:
-    hint = "such as Europe/Berlin or UTC (where the system has no such database: pip install tzdata)"
+    hint = "such as Europe/Berlin or UTC (if the system has no such database: pip install tzdata)"
     return InvalidArgument(f"timezone: must be a name of the tz database, {hint}", argument="timezone")
 
 

@@ -1,6 +1,6 @@
-"""The jobs of an agent: records like any other, made at a session's own level and seen at that level and above (P16).
+"""The jobs of an agent: records like any other, created at a session's own level, visible there and above (P16).
 
-Unlike memories they do not shadow one another: two jobs of one name at two levels are two jobs, and both run.
+Unlike memories they do not shadow each other: two jobs of one name at two levels are two jobs, and both run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BATCH = 100
 
 
 class SessionJobs:
-    """The jobs that one session sees and makes."""
+    """The jobs that one session sees and creates."""
 
     def __init__(self, gate: Gate, handle: SessionHandle, limits: Limits, origin: Origin, generation: int) -> None:
         self._gate = gate
@@ -57,7 +57,7 @@ class SessionJobs:
         channel: str | None = None,
         time_limit_seconds: int | None = None,
     ) -> Job:
-        """Make a job at the session's live taint, and return it; one of this name at this level is replaced.
+        """Create a job at the session's live taint, or replace the one of this name at this level, and return it.
 
         schedule: as `jobs.schedule` reads it, in `timezone`, by default UTC. ceiling: of its sessions, by default and
         at most the session's own. channel: where its results go. Both are for the owner, never for a model.
@@ -80,15 +80,15 @@ class SessionJobs:
         return self._gate.write(self._handle, "cron_create", verb)
 
     def delete(self, name: str) -> Job:
-        """Delete a job at the session's own level, and return it. A run that runs goes on; one that waits is cancelled.
+        """Delete a job at the session's own level, and return it. A running run continues; a waiting one is cancelled.
 
-        Raises: NotFound (with `visible_at` where a lower one is visible), InvalidArgument, Refused, StorageError.
+        Raises: NotFound (with `visible_at` if a lower one is visible), InvalidArgument, Refused, StorageError.
         """
         name = check_key(name, self._limits, "name")
         return self._gate.write(self._handle, "cron_delete", partial(_delete, name=name))
 
     def history(self, name: str | None, *, limit: int | None = None) -> list[tuple[Run, Level]]:
-        """Return the visible runs of a job, also of one that is gone, newest first. limit: 1 to 200.
+        """Return the visible runs of a job, even a deleted one, newest first. limit: 1 to 200.
 
         name: None means the trigger.
 
@@ -100,11 +100,11 @@ class SessionJobs:
         return self._gate.read(self._handle, "cron_history", verb)
 
     def post(self, name: str | None, event: str | None = None, *, event_id: str | None = None) -> Run:
-        """Queue a run, and return it: it runs when its worker is free and those queued before it are done.
+        """Queue a run, and return it. It runs when its worker is free and earlier queued runs are done.
 
         The schedule stays. name: None means the trigger, which wakes at one level only; at any other the run never
-        starts. event: data for the run. event_id: the same one never runs twice; without one, an event that waits
-        already is not queued again.
+        starts. event: data for the run. event_id: one id never runs twice; without an id, an event that already waits
+        is not queued again.
 
         Raises: NotFound (own level only), LimitExceeded, InvalidArgument, Refused, StorageError.
         """
@@ -115,7 +115,7 @@ class SessionJobs:
         return self._gate.write(self._handle, "cron_post", verb)
 
     def list(self) -> list[Job]:
-        """Return all visible jobs, by name, and of one name the highest first. Raises: Refused, StorageError."""
+        """Return all visible jobs, by name, then the highest first. Raises: Refused, StorageError."""
         return self._gate.read(self._handle, "cron_list", _list)
 
 
@@ -125,14 +125,14 @@ def _create(view: WritableView, act: Act, name: str, plan: Plan, origin: Origin)
         before is None
         and len(view.own.page(RecordKind.JOB, after="", tag=None, limit=JOBS_MAX, chars_max=0)) >= JOBS_MAX
     ):
-        limit = f"name: there are {JOBS_MAX} jobs at this level; delete one first"
+        limit = f"name: there are already {JOBS_MAX} jobs at this level; delete one first"
         raise LimitExceeded(limit, argument="name", limit=JOBS_MAX, actual=JOBS_MAX + 1)
     waiting = [each for each in runs.waiting(view.own, group) if not each.run.queued]
     same = before is not None and _timing(read_plan(before.content)) == _timing(plan)
     if not (same and waiting):
         due = next_due(read_schedule(plan.schedule, plan.timezone), act.at, runs.had_dues(view.own, group))
         if due is None:
-            raise InvalidArgument("schedule: that time has passed", argument="schedule")
+            raise InvalidArgument("schedule: that time has passed; choose a later one", argument="schedule")
         for each in waiting:
             records.hide(view, act, each.record)
         runs.put_next(view, act, group, due)
@@ -164,7 +164,7 @@ def _post(view: WritableView, act: Act, name: str | None, event: str | None, eve
             if (each.run.event, each.run.event_id) == (event, None):
                 return Answer(each.run, drawn_on)
     if len(waiting) >= QUEUE_MAX:
-        limit = f"event: {QUEUE_MAX} runs of this job wait already; try again later"
+        limit = f"event: {QUEUE_MAX} runs of this job already wait; try again later"
         raise LimitExceeded(limit, argument="event", limit=QUEUE_MAX, actual=QUEUE_MAX + 1)
     number = runs.next_number(view.own, group)
     run = Run(group=group, number=number, due_at=act.at, queued=True, event=event, event_id=event_id)
