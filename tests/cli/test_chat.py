@@ -311,7 +311,7 @@ def test_what_is_not_utf_8_is_not_sent_and_the_chat_goes_on(sits: Any) -> None:
     [
         (
             "slowly, please",
-            ["Let me see.", "(the model's provider takes no more requests"],
+            ["Let me see.", "(the model's provider accepts no more requests"],
             "wait",
             "no rule for that",
         ),
@@ -445,18 +445,18 @@ def test_a_model_that_cannot_be_opened_is_one_line_and_makes_nothing(say: Run, h
 
 def test_a_script_that_is_none_is_refused(say: Run, tmp_path: Path) -> None:
     for text, why in (
-        ("", "line 1 is no JSON"),
-        ("[\n{,\n]", "line 2 is no JSON"),
-        ("\x00\ud800", "it is no JSON in UTF-8"),
+        ("", "line 1 is not JSON"),
+        ("[\n{,\n]", "line 2 is not JSON"),
+        ("\x00\ud800", "it is not JSON in UTF-8"),
         ("{}", "it must be a list of rules"),
-        ('[{"when": "", "steps": []}, {"when": "("}]', "`when` of rule 2 is no regular expression"),
+        ('[{"when": "", "steps": []}, {"when": "("}]', "`when` of rule 2 is not a regular expression"),
         ('[{"when": "", "steps": [{"trouble": "X"}]}]', "rule 1 must have `when` and `steps`"),
         ("[5]", "rule 1 must have"),
     ):
         (tmp_path / "s.json").write_bytes(text.encode("utf-8", "surrogatepass"))
         ran = say("hello", "--json", model=f"scripted:{tmp_path / 's.json'}")
         assert (ran.code, why in ran.error["message"]) == (2, True), ran.err
-    assert "there is no such file" in say("hello", model="scripted:/nowhere").err
+    assert "the file does not exist" in say("hello", model="scripted:/nowhere").err
     assert "the file cannot be read" in say("hello", model=f"scripted:{tmp_path}").err
 
 

@@ -1,1 +1,1 @@
-"""The agent: a conversation with a model, around the memory and behind the same gate."""
+"""The agent: a conversation with a model that uses the memory, behind the same gate."""

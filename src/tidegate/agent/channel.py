@@ -1,4 +1,4 @@
-"""Channels: where answers go. Each has a clearance, and nothing above it is shown there (PRE_OUTPUT)."""
+"""Channels: the destinations of answers. A channel shows nothing above its clearance (PRE_OUTPUT)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TextDelta:
 class ToolCalled:
     """A finished tool call. tool: a known name, or "unknown tool".
 
-    failed: it was refused or gave an error. refused: the policy said no. reason: why, in our own words.
+    failed: it was refused or gave an error. refused: by the policy. reason: why, in our own words.
     """
 
     tool: str
@@ -33,7 +33,7 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """The model did not answer, and will be asked again. reason: in our own words."""
+    """The model did not answer; the request is sent again. reason: in our own words."""
 
     reason: str
 
@@ -42,17 +42,17 @@ Shown = TextDelta | ToolCalled | Retrying
 
 
 class Channel(Protocol):
-    """A terminal, a file, a chat room. clearance: the highest level that it may show; None: it may show nothing."""
+    """A terminal, a file, a chat room. clearance: the highest level that it may show; None: nothing."""
 
     name: str
     clearance: Level | None
 
     def show(self, event: Shown) -> None:
-        """Show an event that the gate let through. Returns soon."""
+        """Show an event that passed the gate. Returns soon."""
 
 
 class GatedChannel:
-    """A channel behind the gate, for one answer. Each event is checked: the taint may have risen since the last one."""
+    """A channel behind the gate, for one answer. It checks each event: the taint may have risen after the last."""
 
     def __init__(self, session: Session, channel: Channel) -> None:
         self._session = session
@@ -62,22 +62,22 @@ class GatedChannel:
 
     @property
     def text(self) -> str:
-        """Return the text of the answer that was let through."""
+        """Return the text of the answer that passed the gate."""
         return "".join(event.text for event in self._shown if isinstance(event, TextDelta))
 
     @property
     def used(self) -> tuple[ToolCalled, ...]:
-        """Return the tool calls that were let through, in order."""
+        """Return the tool calls that passed the gate, in order."""
         return tuple(event for event in self._shown if isinstance(event, ToolCalled))
 
     def show(self, event: Shown) -> None:
-        """Show the event, or hold it back with all that follows. Raises: Refused when the session has ended."""
+        """Show the event, or hold back it and all that follow. Raises: Refused when the session has ended."""
         if self.refusal() is None:
             self._shown.append(event)
             self._channel.show(event)
 
     def refusal(self) -> Refused | None:
-        """Return why nothing more may be shown here, or None. Raises: Refused when the session has ended (P7)."""
+        """Return why the channel may show nothing more, or None. Raises: Refused when the session has ended (P7)."""
         if self._refusal is None:
             try:
                 self._session.check_output(self._channel.clearance, channel=self._channel.name)

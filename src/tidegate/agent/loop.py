@@ -1,7 +1,7 @@
-"""The agent's loop: the user's message, the model's responses, the tools that it calls, until it has answered.
+"""The agent's loop: the user's message, the model's responses and tool calls, until it has answered.
 
-The gate is asked before anything goes to the model, and before any of its answer is shown. Each message is stored
-before the next step, so that a kill loses none of it.
+The gate checks everything before it goes to the model, and the answer before it is shown. Each message is stored before
+the next step, so a kill loses none.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HISTORY_CHARS_MAX = 48_000
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """model_clearance: the highest level that the model's provider may be told (P14). chars: of parts of a prompt."""
+    """model_clearance: the highest level that may go to the model's provider (P14). chars: of parts of a prompt."""
 
     model_clearance: Level = Level.RESTRICTED
     history_chars_max: int = HISTORY_CHARS_MAX
@@ -57,17 +57,17 @@ class Ended(StrEnum):
 
     COMPLETE = "complete"
     HELD = "held"  # the channel may not show it
-    WITHHELD = "withheld"  # the model may not be told
-    STOPPED = "stopped"  # it went too far
-    FAILED = "failed"  # the model did not answer, or broke off
+    WITHHELD = "withheld"  # the model may not see the conversation
+    STOPPED = "stopped"  # it reached a bound
+    FAILED = "failed"  # the model did not answer, or stopped midway
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of one message of the user.
 
-    P14: it holds only what the channel may be told when it is made. answer, used: the text and the tool calls that the
-    channel was shown, in order. reason: why the answer is not complete, in words for the reader.
+    P14: it holds only what the channel may show at its creation. answer, used: the text and the tool calls that the
+    channel showed, in order. reason: why the answer is not complete, for the reader.
     """
 
     answer: str
@@ -94,9 +94,9 @@ class Agent:
     sleep: Sleep = asyncio.sleep
 
     async def answer(self, text: str, channel: Channel, *, origin: Origin = Origin.OWNER) -> Outcome:
-        """Answer a message, shown piece by piece on the channel, as far as it may be.
+        """Answer a message, and show the answer piece by piece on the channel, as far as permitted.
 
-        Cancelled, it stores the part that has come. origin: where the text comes from.
+        When cancelled, it stores the part received so far. origin: where the text comes from.
         Raises: InvalidArgument, LimitExceeded (text), Refused (ended), StorageError.
         """
         check_content(text, self.session.limits)
@@ -106,13 +106,13 @@ class Agent:
         except _AnswerEndedError as end:
             return _outcome(gated, end.ended, end.reason)
         except Exception:
-            if gated.refusal() is None:  # P14: an error tells of what was read, too
+            if gated.refusal() is None:  # P14: an error can reveal read data, too
                 raise
         return _outcome(gated, Ended.COMPLETE)
 
 
 class _AnswerEndedError(Exception):
-    """There will be no more of this answer."""
+    """Ends this answer."""
 
     def __init__(self, ended: Ended, reason: str) -> None:
         super().__init__(reason)
@@ -121,9 +121,9 @@ class _AnswerEndedError(Exception):
 
 
 def _outcome(channel: GatedChannel, ended: Ended, reason: str = "") -> Outcome:
-    """Return an outcome. Above the channel's clearance it says only that it was held.
+    """Return an outcome. Above the channel's clearance it says only that the answer was held.
 
-    How an answer ended is the model's choice, so it tells of what the model has read (P14).
+    The model decides how an answer ends, so the ending can reveal what it has read (P14).
     """
     refusal = channel.refusal()
     if refusal is not None:
@@ -132,7 +132,7 @@ def _outcome(channel: GatedChannel, ended: Ended, reason: str = "") -> Outcome:
 
 
 class _Answering:
-    """One answer in the making."""
+    """One answer in progress."""
 
     def __init__(self, agent: Agent, channel: GatedChannel) -> None:
         self._agent = agent
@@ -146,9 +146,9 @@ class _Answering:
         self._context_origin = Origin.AGENT  # of the memories in the prompt
 
     async def answer(self, message: UserMessage, origin: Origin) -> None:
-        """Ask, run the tools that are called, ask again, until none are. Raises: _AnswerEndedError, and as `Agent`."""
+        """Ask the model and run its tool calls, until it makes none. Raises: _AnswerEndedError, and as `Agent`."""
         if self._channel.refusal() is not None:
-            raise _AnswerEndedError(Ended.HELD, "")  # before anything is done: none of it could be shown
+            raise _AnswerEndedError(Ended.HELD, "")  # before any work: nothing could be shown
         self._check_clearance()
         await self._load()
         await self._store(message, origin)
@@ -162,25 +162,25 @@ class _Answering:
                 raise _AnswerEndedError(Ended.STOPPED, reply.cut)
             if not reply.calls:
                 return
-            for place, call in enumerate(reply.calls):  # one after the other
+            for place, call in enumerate(reply.calls):  # one after another
                 await self._run(call, place, {tool.name for tool in prompt.tools})
-        reason = f"stopped after {self._bounds.requests_max} requests to the model; say so if it should go on"
+        reason = f"stopped after {self._bounds.requests_max} requests to the model; ask it to continue if you want more"
         raise _AnswerEndedError(Ended.STOPPED, reason)
 
     # What goes to the model
 
     def _check_clearance(self) -> None:
-        """Raise where the model may not be told (P14): its provider is a sink, and every request is a write."""
+        """Raise if the conversation may not go to the model (P14): its provider is a sink, every request a write."""
         try:
             self._session.check_output(self._agent.settings.model_clearance, channel="model")
         except Refused as refused:
             if refused.rule is not PolicyRule.P14:
                 raise
-            reason = f"the model may not be told what this conversation holds (chat.model_clearance): {refused.message}"
+            reason = f"this conversation is above the model's clearance (chat.model_clearance): {refused.message}"
             raise _AnswerEndedError(Ended.WITHHELD, reason) from None
 
     async def _prompt(self) -> Prompt:
-        """Return the prompt without its messages, with SPINE.md and the memories as they are now."""
+        """Return the prompt without its messages, with the current SPINE.md and memories."""
         agent = self._agent
         instructions = await asyncio.to_thread(read_instructions, agent.home, self._session.agent)
         budget = agent.settings.context_chars_max
@@ -197,7 +197,7 @@ class _Answering:
             return await self._request.ask(prompt, self._channel, partial)
         except asyncio.CancelledError:
             if partial.text:
-                with suppress(TidegateError):  # the session may have ended: then nothing can be stored
+                with suppress(TidegateError):  # a session that has ended stores nothing
                     self._agent.history.add(AssistantMessage(partial.text, cut="stopped by the user"), self._origin())
             raise
         except Interrupted as interrupted:
@@ -207,7 +207,7 @@ class _Answering:
             raise _AnswerEndedError(Ended.FAILED, str(error)) from None
 
     def _with_fresh_ids(self, reply: AssistantMessage) -> AssistantMessage:
-        """Return the reply with ids of its calls that no other call has, whatever the provider sent."""
+        """Return the reply with unique ids of its calls, whatever the provider sent."""
         replies = (each.turn for each in self._stored if isinstance(each.turn, AssistantMessage))
         taken = {call.id for each in replies for call in each.calls}
         calls = list[ToolCall]()
@@ -224,22 +224,22 @@ class _Answering:
         if outcome is None:
             outcome = await self._agent.toolbox.run(self._session.marking(self._origin()), call)
         await self._store(ToolResult(call.id, call.name, outcome.text, outcome.failed), outcome.origin)
-        # P12: a name that no tool has is a text of the model's own.
+        # P12: a name of no tool is the model's own text.
         tool = call.name if call.name in known else "unknown tool"
         self._channel.show(ToolCalled(tool, outcome.failed, outcome.refused, outcome.reason))
 
     def _over_bounds(self, call: ToolCall, place: int) -> ToolOutcome | None:
         self._times_called[call.name, call.arguments] += 1
         if place >= self._bounds.calls_max:
-            reason = f"not run: a response may call {self._bounds.calls_max} tools at most"
+            reason = f"not run: a response may call at most {self._bounds.calls_max} tools"
         elif self._times_called[call.name, call.arguments] > self._bounds.same_call_max:
-            reason = "not run: this very call was made before, and its result is above; do something else, or answer"
+            reason = "not run: the same call was already made, and its result is above; do something else, or answer"
         else:
             return None
         return ToolOutcome(json_line({"error": {"message": reason}}), failed=True, origin=Origin.AGENT, reason=reason)
 
     def _origin(self) -> Origin:
-        """Return the origin of what the model says and saves: of the least trusted part of its prompt (P18)."""
+        """Return the origin of the model's words and saves: that of the least trusted part of its prompt (P18)."""
         return least_trusted((Origin.AGENT, self._context_origin, *(each.origin for each in self._stored)))
 
     # What is stored
@@ -249,12 +249,12 @@ class _Answering:
         try:
             await asyncio.shield(storing)
         except asyncio.CancelledError:
-            await storing  # what was shown is stored, whenever it is stopped
+            await storing  # shown text is stored, whenever the answer is stopped
             raise
         self._stored.append(StoredMessage(0, turn, origin))
 
     async def _load(self) -> None:
-        """Load the conversation so far, its beginning summed up when it has become too long."""
+        """Load the conversation so far; summarise its beginning if it has become too long."""
         agent, limit = self._agent, self._agent.settings.history_chars_max
         self._stored = await asyncio.to_thread(agent.history.read)
         older, newer = compaction.split(self._stored, limit)
@@ -264,7 +264,7 @@ class _Answering:
             silent = GatedChannel(self._session, Silent())
             reply = await self._request.ask(compaction.request(older, limit, agent.ids), silent)
         except (ModelError, Interrupted):
-            self._stored, self._left_out = newer, len(older)  # for this time; none of them is lost
+            self._stored, self._left_out = newer, len(older)  # this time only; none is lost
             return
         await asyncio.to_thread(agent.history.add, *compaction.summary_of(older, reply.text))
         self._stored = await asyncio.to_thread(agent.history.read)
@@ -280,7 +280,7 @@ def open_agent(
     gateway: Gateway | None = None,
     settings: AgentSettings | None = None,
 ) -> Agent:
-    """Return the agent of a session, with a SPINE.md to read. Raises: StorageError."""
+    """Return the agent of a session; write a SPINE.md if it has none. Raises: StorageError."""
     ensure_spine(home, session.agent)
     return Agent(
         session, model, home, clock, ids, Toolbox(gateway, ids=ids), History(session), settings or AgentSettings()

@@ -1,4 +1,4 @@
-"""The messages of a conversation, as values, and as the text in which each is stored."""
+"""The messages of a conversation, as values and in their stored text form."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tidegate.records.jsonl import read_value
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What the user said."""
+    """A message of the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call. arguments: exactly what the model sent, be it JSON or not."""
+    """A tool call. arguments: exactly as the model sent them, valid JSON or not."""
 
     id: str
     name: str
@@ -30,10 +30,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """What the model answered.
+    """A response of the model.
 
-    native: the whole response as its provider wants it back, where text and calls are not all of it; else "".
-    cut: why it ended early, in our own words; "" when it did not.
+    native: the complete response as its provider expects it back, if it has more than text and calls; else "".
+    cut: why it ended early, in our own words; else "".
     """
 
     text: str
@@ -72,12 +72,12 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def write(turn: Turn) -> str:
-    """Return a turn as it is stored: one JSON object in ASCII, whatever a model made up."""
+    """Return a turn in its stored form: one JSON object in ASCII, whatever text a model sent."""
     return json.dumps({"kind": _NAMES[type(turn)], **asdict(turn)})
 
 
 def read(text: str) -> Turn:
-    """Return the turn that was stored. Raises: StorageError for a text that is no turn."""
+    """Return a turn from its stored form. Raises: StorageError for any other text."""
     try:
         fields: dict[str, Any] = read_value(text)
         kind = _KINDS[fields.pop("kind")]
@@ -94,7 +94,7 @@ def read(text: str) -> Turn:
 
 
 def size(turn: Turn) -> int:
-    """Return about how many characters of a prompt a turn takes."""
+    """Return the approximate number of characters of a turn in a prompt."""
     if isinstance(turn, AssistantMessage):
         return len(turn.text) + len(turn.native) + sum(len(call.name) + len(call.arguments) for call in turn.calls)
     return len(turn.text)

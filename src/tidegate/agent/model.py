@@ -1,4 +1,4 @@
-"""Any model that pydantic-ai reaches. The one module that imports it, and only when a model is opened."""
+"""Any model that pydantic-ai supports. Only this module imports it, and only when a model is opened."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestParameters
 
 _log = logging.getLogger(__name__)
-NO_KEY = "no-key"  # for servers of one's own, which want none
+NO_KEY = "no-key"  # for local servers, which need none
 
 
 def open_model(name: str, base_url: str | None = None, key: str | None = None) -> ProviderModel:
-    """Return the model of a name, `provider:model`, or of that name at the OpenAI-compatible server of a base URL.
+    """Return the model named `provider:model`, or a model of that name on the OpenAI-compatible server at a base URL.
 
-    key: for the base URL. Without one, a provider finds its key in its own environment variable.
-    Raises: InvalidArgument when the library is not installed, or the name, the URL or the key will not do.
+    key: for the base URL. Without it, a provider finds its key in its own environment variable.
+    Raises: InvalidArgument when the library is not installed, or the name, the URL or the key is not usable.
     """
     try:
         from pydantic_ai import models
@@ -47,7 +47,7 @@ def open_model(name: str, base_url: str | None = None, key: str | None = None) -
             raise _bad(f"the model cannot be opened: set {missing[0]}") from None
         provider = re.match(r"([\w./-]{1,40}):.", name)
         unknown = f"no provider is called {provider[1]}; " if provider else ""
-        advice = "write provider:model, as in openai:gpt-5-mini, or set chat.base_url"
+        advice = "write provider:model, such as openai:gpt-5-mini, or set chat.base_url"
         raise _bad(f"the model cannot be opened: {unknown}{advice}") from None
 
 
@@ -61,31 +61,31 @@ def _compatible(name: str, base_url: str, key: str | None) -> Provided:
 
 
 class ProviderModel:
-    """A model of some provider. says_when_done: a response that does not say why it ended, broke off."""
+    """A model of some provider. says_when_done: a response without a reason for its end is incomplete."""
 
     def __init__(self, provided: Provided, *, says_when_done: bool = False) -> None:
         self._provided = provided
         self._says_when_done = says_when_done
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
-        """Yield the response in pieces. Raises: ModelError, which holds nothing that the provider wrote (P12)."""
+        """Yield the response in pieces. Raises: ModelError, without any text from the provider (P12)."""
         from pydantic_ai.direct import model_request_stream
 
         try:
             async with model_request_stream(
                 self._provided,
                 _messages(prompt),
-                model_settings={"max_retries": 0},  # the loop tries again, and says so
+                model_settings={"max_retries": 0},  # the loop retries, and shows it
                 model_request_parameters=_parameters(prompt),
             ) as response:
                 async for event in response:
                     yield _delta(event)
                 whole = response.get()
-                # The library makes up the reason that did not come; what did come is in the details.
+                # The library invents a missing reason; the details hold the received one.
                 if self._says_when_done and "finish_reason" not in (whole.provider_details or {}):
                     raise ModelError(ModelErrorKind.BROKEN)
                 yield _reply(whole)
-        except Exception as error:  # noqa: BLE001  whatever it is, there is no answer
+        except Exception as error:  # noqa: BLE001  any error means no answer
             raise _model_error(error) from None
 
 
@@ -125,7 +125,7 @@ def _messages(prompt: Prompt) -> list[ModelMessage]:
 
 
 def _add_user(parts: list[Any], part: Any) -> None:
-    """Add a part; two of one kind in a row become one message, since many models want the roles to take turns."""
+    """Add a part; merge two of one kind in a row, because many models require the roles to alternate."""
     if parts and type(parts[-1]) is type(part):
         part = type(part)(f"{parts[-1].content}\n\n{part.content}")
         parts.pop()
@@ -139,7 +139,7 @@ def _response(message: AssistantMessage) -> ModelResponse:
         try:
             (native,) = ModelMessagesTypeAdapter.validate_json(message.native)
         except ValueError:
-            native = None  # of another version: then what it says must do
+            native = None  # of another version: the text and calls must suffice
         if isinstance(native, ModelResponse):
             return native
     calls = [ToolCallPart(_plain_name(call.name), _plain_arguments(call.arguments), call.id) for call in message.calls]
@@ -148,12 +148,12 @@ def _response(message: AssistantMessage) -> ModelResponse:
 
 
 def _plain_name(name: str) -> str:
-    """Return a tool's name as providers take it back, whatever the model made up."""
+    """Return a tool's name in a form that providers accept, whatever the model sent."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
 def _plain_arguments(arguments: str) -> str:
-    """Return arguments as providers take them back: those that are no JSON object, in one."""
+    """Return arguments in a form that providers accept: wrapped in a JSON object if they are none."""
     try:
         if isinstance(json.loads(arguments), dict):
             return arguments
@@ -204,7 +204,7 @@ def _calls(response: ModelResponse) -> Iterator[ToolCall]:
 
 
 def _model_error(error: Exception) -> ModelError:
-    """Return the kind that fits, in our words: what the provider wrote may repeat the prompt (P12)."""
+    """Return the matching kind, in our words: the provider's text may repeat the prompt (P12)."""
     from pydantic_ai import exceptions as e
 
     if isinstance(error, ModelError):

@@ -1,4 +1,4 @@
-"""One request to a model: its answer piece by piece, in bounded time and size, tried again where that may help."""
+"""One request to a model: its answer in pieces, in bounded time and size, with retries if these may help."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far a model may go within one answer.
+    """The bounds of a model within one answer.
 
-    requests_max: requests to it. calls_max: tool calls in one response. same_call_max: of one and the same call.
-    text_chars_max: of the text of one response. reply_chars_max: of all of it, thoughts and arguments included.
-    silence_seconds: without a sign of life. request_seconds: for one response. attempts_max: at one request.
+    requests_max: requests to it. calls_max: tool calls in one response. same_call_max: repetitions of the same call.
+    text_chars_max: the text of one response. reply_chars_max: the complete response, with thoughts and arguments.
+    silence_seconds: without a sign of life. request_seconds: for one response. attempts_max: of one request.
     wait_seconds_max: before another attempt.
     """
 
@@ -37,7 +37,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class PartialReply:
-    """The part of a response that has come so far."""
+    """The part of a response received so far."""
 
     texts: list[str] = field(default_factory=list)
     text_chars: int = 0
@@ -46,11 +46,11 @@ class PartialReply:
 
     @property
     def text(self) -> str:
-        """Return the text that has come so far."""
+        """Return the text received so far."""
         return "".join(self.texts)
 
     def clear(self) -> None:
-        """Forget it all, for another attempt."""
+        """Forget everything, for another attempt."""
         self.texts.clear()
         self.text_chars = self.chars = 0
         self.whole = None
@@ -69,7 +69,7 @@ class PartialReply:
 
 
 class Interrupted(Exception):
-    """A response broke off after part of its text had come: `reply` is that part."""
+    """A response stopped after part of its text: `reply` is that part."""
 
     def __init__(self, reply: AssistantMessage, kind: ModelErrorKind) -> None:
         super().__init__(kind.value)
@@ -78,7 +78,7 @@ class Interrupted(Exception):
 
 
 class ModelRequest:
-    """Asks a model, within bounds. check: raises when the model may not be told; called before every attempt."""
+    """Asks a model, within bounds. check: raises if the prompt may not go to the model; called before every attempt."""
 
     def __init__(
         self, model: Model, bounds: Bounds, *, check: Callable[[], None], sleep: Sleep = asyncio.sleep
@@ -89,14 +89,14 @@ class ModelRequest:
         self._sleep = sleep
 
     async def ask(self, prompt: Prompt, channel: GatedChannel, partial: PartialReply | None = None) -> AssistantMessage:
-        """Return the whole response. partial: filled with what has come of it, for a caller that may be cancelled.
+        """Return the complete response. partial: filled with the part received, for a caller that may be cancelled.
 
         Raises: ModelError when no text came, Interrupted when part of it did; Refused (ended); what `check` raises.
         """
         partial = PartialReply() if partial is None else partial
         attempt = 1
         while True:
-            self._check()  # P7, P14: each attempt is a write, and much may have happened during the pause
+            self._check()  # P7, P14: each attempt is a write, and the session may have changed during the pause
             partial.clear()
             try:
                 return await self._ask_once(prompt, channel, partial)
@@ -128,7 +128,7 @@ class ModelRequest:
         try:
             while True:
                 try:
-                    # Not `wait_for`, which in 3.11 loses a cancellation that comes just as the piece does.
+                    # Not `wait_for`, which in 3.11 loses a cancellation that arrives together with the piece.
                     async with asyncio.timeout(self._bounds.silence_seconds):
                         delta = await anext(deltas)
                 except StopAsyncIteration:

@@ -1,4 +1,4 @@
-"""Opening the model that is configured."""
+"""Opening the configured model."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tidegate.errors import InvalidArgument
 
 
 def open_configured(settings: ChatSettings) -> Model:
-    """Return the model that is configured. Raises: InvalidArgument, which says what to set."""
+    """Return the configured model. Raises: InvalidArgument, which says what to set."""
     name = settings.model
     if name is None:
         raise InvalidArgument(
-            "chat.model: no model is configured: set [chat] model in config.toml, or TIDEGATE_CHAT_MODEL, to "
-            "provider:model, or to a model at chat.base_url (`scripted` is one to try without any)",
+            "chat.model: no model is configured; set [chat] model in config.toml, or TIDEGATE_CHAT_MODEL, to "
+            "provider:model, or to a model at chat.base_url (`scripted` needs no provider)",
             argument="chat.model",
         )
     if name == "scripted" or name.startswith("scripted:"):
         path = name.partition(":")[2]
         return ScriptedModel(read_script(Path(path)) if path else SCRIPT)
-    from tidegate.agent.model import open_model  # the library is loaded when it is needed
+    from tidegate.agent.model import open_model  # loads the library only when needed
 
     key = os.environ.get(settings.api_key_env) if settings.api_key_env else None
     if settings.api_key_env and not key:

@@ -1,4 +1,4 @@
-"""What goes to a model and what comes back: the seam at which a real one and a scripted one are alike."""
+"""The input and output of a model: the interface that real and scripted models share."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class ToolSpec:
 class Prompt:
     """One request to a model.
 
-    instructions: the owner's words and ours, for the system role; nothing from outside is ever in them (P18).
-    context: memories, marked as data; they go before the last thing that the user said, in the user's role.
+    instructions: the owner's words and ours, for the system role; never text from outside (P18).
+    context: memories, marked as data; they go before the user's last message, in the user's role.
     messages: the conversation, oldest first. tools: the same at every taint.
     """
 
@@ -38,13 +38,13 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class HiddenDelta:
-    """A part of the response that nobody is shown: thoughts, arguments. chars: its length."""
+    """A part of the response that is not shown: thoughts, arguments. chars: its length."""
 
     chars: int
 
 
 ReplyDelta = str | HiddenDelta | AssistantMessage
-"""A piece of text, a sign of life, or at the very end the whole response."""
+"""A piece of text, a sign of life, or at the end the complete response."""
 
 
 class Model(Protocol):
@@ -55,22 +55,22 @@ class Model(Protocol):
 
 
 class ModelErrorKind(Enum):
-    """Why a model did not answer, for people. Nothing of what a provider wrote is in it (P12)."""
+    """Why a model did not answer, for people, without any text from the provider (P12)."""
 
-    RATE = "the model's provider takes no more requests for now (rate limit)"
-    QUOTA = "the model's provider says that the account has used up what it may use"
+    RATE = "the model's provider accepts no more requests for now (rate limit)"
+    QUOTA = "the model's provider says that the account's quota is used up"
     TIMEOUT = "the model did not answer in time"
     UNREACHABLE = "the model's provider cannot be reached: check chat.base_url, and that it runs"
-    BROKEN = "the connection to the model broke off in the middle of the answer"
+    BROKEN = "the connection to the model broke in the middle of the answer"
     SERVER = "the model's provider failed"
     KEY = "the model's provider did not accept the key: check the environment variable that holds it"
     NO_MODEL = "the model's provider does not know the model: check chat.model"
     TOO_LONG = "the conversation is too long for the model: lower chat.history_chars_max"
     REJECTED = "the model's provider rejected the request"
-    GARBLED = "what the model's provider answered cannot be understood"
-    EMPTY = "the model answered nothing"
+    GARBLED = "the answer of the model's provider cannot be understood"
+    EMPTY = "the model's answer is empty"
     FILTERED = "the model's provider withheld the answer (content filter)"
-    FLOOD = "the model did not stop talking, so it was stopped"
+    FLOOD = "the model's answer became too long, so it was stopped"
 
 
 TRANSIENT = frozenset(
@@ -83,11 +83,11 @@ TRANSIENT = frozenset(
         ModelErrorKind.EMPTY,
     }
 )
-"""Kinds that may pass when the request is tried again."""
+"""Kinds of errors that a retry may solve."""
 
 
 class ModelError(Exception):
-    """The model did not answer. retry_after_seconds: how long the provider asks to wait, if it says so."""
+    """The model did not answer. retry_after_seconds: the wait that the provider asks for, if any."""
 
     def __init__(self, kind: ModelErrorKind, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(kind.value)

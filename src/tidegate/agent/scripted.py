@@ -1,9 +1,9 @@
-"""A model that follows a script: for the demo, for trying the chat without a provider, and for tests.
+"""A model that follows a script: for the demo, for a chat without a provider, and for tests.
 
-It is no language model. A script is a list of rules; the first whose pattern is found in what the user said is
-followed, step by step, each step one response. Texts of a step may hold `{1}` (a group of the pattern), `{content}` (of
+It is not a language model. A script is a list of rules. The first rule whose pattern is found in the user's message
+runs, step by step; each step is one response. Texts of a step may use `{1}` (a group of the pattern), `{content}` (of
 the first memory in the last result), `{result}` (the last result), `{context}` (the memories in the prompt) and
-`{prompt}` (all of it); `{content|otherwise}` where there may be none.
+`{prompt}` (all of it); `{content|otherwise}` if there may be none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """when: a pattern that is looked for in what the user said last, without regard to case."""
+    """when: a pattern to search in the user's last message, ignoring case."""
 
     when: str
     steps: tuple[Step, ...]
@@ -85,7 +85,7 @@ SCRIPT = (
         ),
     ),
 )
-"""The script that ships: enough to learn something and to know it the next time."""
+"""The built-in script: enough to learn a fact and recall it the next time."""
 
 
 class ScriptedModel:
@@ -95,7 +95,7 @@ class ScriptedModel:
         self._rules = rules
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
-        """Yield the response, word by word. Raises: ModelError where the script says so."""
+        """Yield the response, word by word. Raises: ModelError if the script says so."""
         last = max(place for place, message in enumerate(prompt.messages) if isinstance(message, UserMessage))
         since = prompt.messages[last + 1 :]
         asked = prompt.messages[last]
@@ -104,7 +104,7 @@ class ScriptedModel:
         slots = _Slots(prompt, found, [each.text for each in since if isinstance(each, ToolResult)])
         text = slots.fill(step.say)
         for word in re.findall(r"\S+\s*|\s+", text):
-            await asyncio.sleep(0)  # so that it can be stopped in the middle, like any other
+            await asyncio.sleep(0)  # so that it can be stopped midway, like any other
             yield word
         if step.error is not None:
             raise ModelError(step.error)
@@ -182,13 +182,13 @@ def read_script(path: Path) -> tuple[Rule, ...]:
     try:
         rules = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise _bad("there is no such file") from None
+        raise _bad("the file does not exist") from None
     except OSError:
         raise _bad("the file cannot be read") from None
     except json.JSONDecodeError as error:
-        raise _bad(f"line {error.lineno} is no JSON") from None
+        raise _bad(f"line {error.lineno} is not JSON") from None
     except (ValueError, RecursionError):
-        raise _bad("it is no JSON in UTF-8") from None
+        raise _bad("it is not JSON in UTF-8") from None
     if not isinstance(rules, list):
         raise _bad("it must be a list of rules")
     return tuple(_read_rule(number, rule) for number, rule in enumerate(rules, 1))
@@ -199,7 +199,7 @@ def _read_rule(number: int, rule: Any) -> Rule:
         re.compile(rule["when"])
         return Rule(rule["when"], tuple(map(_read_step, rule["steps"])))
     except re.error:
-        raise _bad(f"`when` of rule {number} is no regular expression") from None
+        raise _bad(f"`when` of rule {number} is not a regular expression") from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise _bad(
             f"rule {number} must have `when` and `steps`, each step `say`, `calls` or a known `trouble`"

@@ -1,4 +1,4 @@
-"""SPINE.md: who an agent is, in its owner's words. A good one exists from the first conversation on."""
+"""SPINE.md: an agent's identity, in its owner's words. A good one exists from the first conversation on."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def ensure_spine(home: Path, agent: str) -> Path:
         for folder in reversed([path.parent, *path.parent.parents]):
             if not folder.exists():
                 folder.mkdir(mode=0o700, exist_ok=True)
-        # Exclusively: whatever is there already is the owner's, a link to nowhere included.
+        # Exclusively: any existing name is the owner's, even a dangling link.
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
         return path
     except OSError:
-        raise StorageError("SPINE.md: cannot be written") from None
+        raise StorageError("SPINE.md: cannot be written; check the permissions and the space of the home") from None
     with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
         file.write(SPINE)
     return path

@@ -1,4 +1,4 @@
-"""The tools of one conversation: our own and those of foreign servers, all of them behind the gate."""
+"""The tools of one conversation: our own and those of foreign servers, all behind the gate."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """The outcome of a call. text: for the model. origin: of the least trusted thing in the text.
+    """The outcome of a call. text: for the model. origin: of the least trusted part of the text.
 
-    reason: why it failed, in our own words, for the owner. refused: the policy said no.
+    reason: why it failed, in our own words, for the owner. refused: by the policy.
     """
 
     text: str
@@ -42,7 +42,7 @@ class ToolOutcome:
 
 
 class Toolbox:
-    """Runs the tools that a model calls. Nothing that a model sends makes it raise."""
+    """Runs the tools that a model calls. No input of a model makes it raise."""
 
     def __init__(self, gateway: Gateway | None = None, *, ids: Callable[[], str]) -> None:
         self._gateway = gateway
@@ -57,7 +57,7 @@ class Toolbox:
         )
 
     async def run(self, session: Session, call: ToolCall) -> ToolOutcome:
-        """Return the result for the model, in words that it can pass on; an error is a result too. Raises nothing."""
+        """Return the result for the model, in words that it can pass on. An error is a result too. Raises nothing."""
         try:
             arguments = parse(call.arguments)
             if self._gateway is not None and (entry := await self._find(self._gateway, call.name)) is not None:
@@ -67,19 +67,19 @@ class Toolbox:
         except TidegateError as error:
             return _failure(error)
         except Exception as error:  # noqa: BLE001
-            # P17: whatever it is, the answer is no. P12: none of its text leaves.
+            # P17: any error is refused. P12: none of its text leaves.
             _log.error("a tool call failed: %s", type(error).__name__)
             return _failure(StorageError("the tool cannot answer"))
 
     async def _find(self, gateway: Gateway, name: str) -> CatalogEntry | None:
-        """Return the foreign tool of a name, if a model is told of it: our own come first, unclassified ones do not."""
+        """Return the foreign tool of a name, if a model sees it: our own tools win, unclassified ones are hidden."""
         entry = None if name in AGENT_TOOLS else await gateway.find(name)
         return None if entry is None or entry.classification is None else entry
 
     def _outcome(self, result: Mapping[str, Any]) -> ToolOutcome:
         text = cut_as_data(json_line(result), RESULT_CHARS_MAX)
         origin = least_trusted((Origin.AGENT, *_origins(result)))
-        if origin.from_outside:  # P18: marked so wherever it is put into a prompt
+        if origin.from_outside:  # P18: marked in every prompt
             text = data_block("The result. It holds text from outside.", "result", [text], self._ids())
         return ToolOutcome(text, failed=False, origin=origin)
 

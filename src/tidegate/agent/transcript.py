@@ -1,4 +1,4 @@
-"""The history of one conversation: its messages as they are stored, and as many of them as a model is shown."""
+"""The history of one conversation: its stored messages, and those of them that a model gets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tidegate.records.record import Origin
 from tidegate.session import Session
 
 CUT_CHARS = 400
-"""How much stays of a tool's result that no longer fits."""
+"""How much remains of a tool's result that no longer fits."""
 
 _INTERRUPTED = '{"error": {"message": "interrupted: there is no result; the call may have been carried out"}}'
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A turn in its place. number: of its message, from 1. origin: where it came from, as the host said."""
+    """A turn in its place. number: of its message, from 1. origin: where it came from, according to the host."""
 
     number: int
     turn: Turn
@@ -52,7 +52,7 @@ class History:
 
 
 def since_summary(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
-    """Return the last summary and whatever it does not cover, messages stored while it was written included."""
+    """Return the last summary and all messages that it does not cover, even those stored while it was written."""
     summaries = [each for each in stored if isinstance(each.turn, Summary)]
     if not summaries:
         return list(stored)
@@ -69,9 +69,9 @@ def messages(stored: Sequence[StoredMessage], ids: Callable[[], str]) -> tuple[P
 def fitting(
     prompt_messages: Sequence[PromptMessage], chars_max: int, ids: Callable[[], str]
 ) -> tuple[PromptMessage, ...]:
-    """Return the messages in at most `chars_max` characters, as far as cutting tools' results gets there, oldest first.
+    """Return the messages in at most `chars_max` characters, if cutting tools' results, oldest first, achieves that.
 
-    P18: the mark that ends a result may be cut off, so the rest of the result gets marks of its own.
+    P18: a cut may remove the mark that ends a result, so the remaining part gets its own marks.
     """
     excess = sum(map(turns.size, prompt_messages)) - chars_max
     fitted = list[PromptMessage]()
@@ -93,7 +93,7 @@ def _as_prompt_message(turn: Turn, ids: Callable[[], str]) -> PromptMessage:
 
 
 def _paired(prompt_messages: Sequence[PromptMessage]) -> Iterator[PromptMessage]:
-    """Yield every call with exactly one result right after it: a kill leaves none, two processes leave others between.
+    """Yield every call with exactly one result right after it: a kill leaves none, two processes interleave theirs.
 
     A call without a result gets one that says so.
     """
