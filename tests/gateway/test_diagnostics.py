@@ -51,8 +51,8 @@ def test_a_path_that_is_here_and_not_where_the_server_runs(tmp_path: Path, monke
 
 def test_a_program_that_cannot_be_run(tmp_path: Path) -> None:
     nothing = Server("x", command=("/nonexistent/program",))
-    assert "(there is no such program)" in told(nothing).reason
-    assert "(there is no such folder as its cwd)" in told(Server("x", command=("true",), cwd="/nonexistent")).reason
+    assert "(the program does not exist)" in told(nothing).reason
+    assert "(its cwd does not exist)" in told(Server("x", command=("true",), cwd="/nonexistent")).reason
     (tmp_path / "file").write_text("")
     assert "(this user may not run the program)" in told(Server("x", command=(str(tmp_path / "file"),))).reason
     assert why_not_started(nothing, ValueError()) == "the program cannot be run"
@@ -83,14 +83,14 @@ def test_a_url_that_leads_nowhere(site: HTTPServer) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and listens to nobody
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
-        assert "(connection refused: nobody listens there)" in told(Server("x", url=url)).reason
+        assert "(connection refused: no server listens there)" in told(Server("x", url=url)).reason
 
 
 def test_each_reason_why_nobody_is_reached_has_words() -> None:
     outer = OSError()
     outer.__cause__ = ExceptionGroup("", [OSError(), socket.gaierror()])
-    assert why_not_reached(outer) == "there is no such host"
-    assert why_not_reached(ssl.SSLError()) == "no TLS, or a certificate that is not accepted"
+    assert why_not_reached(outer) == "the host is unknown"
+    assert why_not_reached(ssl.SSLError()) == "no TLS, or no valid certificate"
     assert why_not_reached(OSError()) == "no connection"
 
 

@@ -59,14 +59,14 @@ def test_a_server_that_behaves_is_called(echo: Callable[..., Result]) -> None:
         ("endless-line", f"sent a message of more than {LINE_BYTES_MAX} bytes"),
         ("floods", f"sent more than {CALL_MESSAGES_MAX} messages"),
         ("floods-bytes", f"sent more than {CALL_BYTES_MAX} bytes"),
-        ("errs-at-start", "does not want to be connected"),
-        ("errs-at-list", "does not say which tools it has"),
-        ("no-result", "sent what is no answer by the protocol"),
+        ("errs-at-start", "refuses the connection"),
+        ("errs-at-list", "does not list its tools"),
+        ("no-result", "sent an answer that breaks the protocol"),
         ("names-twice", "names a tool twice, or more than 500 tools"),
         ("many-tools", "names a tool twice, or more than 500 tools"),
         ("never-ends-its-list", "lists its tools on more than 50 pages"),
         ("big-definition", "defines a tool in more than 262144 bytes"),
-        ("malformed-list", "sent what is no answer by the protocol"),
+        ("malformed-list", "sent an answer that breaks the protocol"),
     ],
 )
 def test_a_server_that_breaks_a_bound_is_cut_off_with_a_reason_in_our_own_words(

@@ -231,7 +231,9 @@ def test_p14_no_redirect_is_followed_not_even_at_the_same_server(
 ) -> None:
     peer.status, peer.location = status, where.format(port=peer.server_port)
     result = echo("redirects")
-    assert result.text.startswith("hostile__echo: no result: the server answered with a redirect, and none is followed")
+    assert result.text.startswith(
+        "hostile__echo: no result: the server answered with a redirect, which is not followed"
+    )
     assert result.failed
     assert peer.methods.count("tools/call") == 1
     assert {path for _, path, _, _ in peer.seen} == {"/mcp"}

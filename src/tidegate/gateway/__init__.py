@@ -1,1 +1,1 @@
-"""Foreign MCP servers behind the gate: connections, pins on their tools, marks on their results."""
+"""Foreign MCP servers behind the gate: connections, pins of their tools, marks on their results."""

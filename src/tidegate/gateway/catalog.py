@@ -1,4 +1,4 @@
-"""The tools of all servers under the names that a model calls them by."""
+"""The tools of all servers, by the names that a model uses."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tidegate.config.servers import Server
 from tidegate.gateway.pins import Definition, Definitions, Pins
 from tidegate.policy.servers import Classification
 
-NAME_CHARS_MAX = 64  # of model providers; they take letters, digits, "_" and "-"
+NAME_CHARS_MAX = 64  # the limit of model providers, which accept letters, digits, "_" and "-"
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
     """A tool that the owner has trusted.
 
-    classification: None when it has none, so that it cannot be called. pinned: all trusted definitions of its server.
+    classification: None: it cannot be called. pinned: all trusted definitions of its server.
     """
 
     name: str
@@ -29,7 +29,7 @@ class CatalogEntry:
 
 
 def catalog_name(server: str, tool: str) -> str:
-    """Return `SERVER__TOOL`; if too long or of other characters, cut, replaced, and distinguished by a hash."""
+    """Return `SERVER__TOOL`. If it is too long or has other characters, shorten it and add a hash."""
     plain = f"{server}__{tool}"
     name = re.sub(r"[^A-Za-z0-9_-]", "_", plain)
     if name == plain and len(name) <= NAME_CHARS_MAX:
@@ -38,9 +38,9 @@ def catalog_name(server: str, tool: str) -> str:
 
 
 def catalog(servers: Iterable[Server], pins: Pins) -> Mapping[str, CatalogEntry]:
-    """Return the trusted tools of these servers, by name; the same at every taint. Raises: StorageError (pins).
+    """Return the trusted tools of these servers, by name: the same at every taint. Raises: StorageError (pins).
 
-    The pins are read once, so that all entries are of one moment.
+    The pins are read once, so that all entries are from one moment.
     """
     pinned = pins.read()
     entries = [

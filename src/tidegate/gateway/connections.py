@@ -1,4 +1,4 @@
-"""One kept-open connection to one server, for one session (P14). The one user of the MCP client library."""
+"""One open connection to one server, for one session (P14). Only this module uses the MCP client library."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ DEFINITION_BYTES_MAX = 256 * 1024
 
 T = TypeVar("T")
 
-# P12: the libraries log what servers send, contents included.
+# P12: the libraries log messages of servers, contents included.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 
 
 class ServerConnection(Protocol):
-    """A connection as the gateway uses it. Each act raises CutOffError when the connection is of no more use.
+    """A connection as the gateway uses it. Each method raises CutOffError when the connection is no longer usable.
 
-    check: called for each message to the server, right before it goes out.
+    check: called for each message to the server, just before it goes out.
     """
 
     async def definitions(self, check: Check) -> Definitions:
@@ -46,7 +46,7 @@ class ServerConnection(Protocol):
         """Return the server's answer. Raises: CutOffError, Refused."""
 
     async def close(self) -> None:
-        """End it, and the server if it was started for it. Sends nothing."""
+        """End the connection, and the server if it was started for it. Sends nothing."""
 
 
 Connect = Callable[[Server, Check], Coroutine[Any, Any, ServerConnection]]
@@ -60,19 +60,19 @@ class McpConnection:
         self._seconds = server.timeout_seconds
         self._guard = Guard(diagnostics)
         self._opened: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
-        # The library wants a session to be left in the task that entered it; calls and the end come from any.
+        # The library requires that one task enters and leaves a session; calls and the end come from any task.
         self._held = asyncio.ensure_future(self._hold())
 
     @classmethod
     async def open(cls, server: Server, check: Check, diagnostics: ServerDiagnostics | None = None) -> McpConnection:
-        """Open a connection, until both sides have introduced themselves. Raises: CutOffError, Refused."""
+        """Open a connection and complete the handshake. Raises: CutOffError, Refused."""
         connection = cls(server, diagnostics)
         try:
             await connection._during(check, connection._introduce())
         except BaseException as error:
             await asyncio.shield(asyncio.ensure_future(connection.close()))
             if isinstance(error, MCPError):
-                raise CutOffError("does not want to be connected") from None
+                raise CutOffError("refuses the connection") from None
             raise
         return connection
 
@@ -81,10 +81,10 @@ class McpConnection:
         try:
             return await self._during(check, self._list())
         except MCPError:
-            raise CutOffError("does not say which tools it has") from None
+            raise CutOffError("does not list its tools") from None
 
     async def call(self, check: Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
-        """Return the server's answer, an error of its own included. Raises: CutOffError, Refused."""
+        """Return the server's answer, which may be its own error. Raises: CutOffError, Refused."""
         try:
             session = await self._opened
             asked = session.call_tool(tool, dict(arguments), allow_input_required=True)
@@ -93,11 +93,11 @@ class McpConnection:
             return Reply(error.error.message, failed=True)
 
     async def close(self) -> None:
-        """End it, and the server if it was started for it. Sends nothing."""
+        """End the connection, and the server if it was started for it. Sends nothing."""
         await _ended(self._held)
 
     async def _hold(self) -> None:
-        """Keep the wire and the session on it open until this is cancelled."""
+        """Keep the wire and its session open until cancelled."""
         open_wire = wire.to_process if self._server.url is None else wire.to_url
         client = types.Implementation(name="tidegate", version=version("tidegate"))
         try:
@@ -107,16 +107,16 @@ class McpConnection:
             ):
                 self._opened.set_result(session)
                 await asyncio.Event().wait()
-        except Exception as error:  # noqa: BLE001 - told to whoever waits for the session
+        except Exception as error:  # noqa: BLE001 - passed to the caller who waits for the session
             if not self._opened.done():
                 self._opened.set_exception(error)
 
     async def _introduce(self) -> None:
-        """Agree on a revision: the newest where the server knows it, else by the handshake."""
+        """Agree on a revision: the newest if the server knows it, else by the handshake."""
         session = await self._opened
         try:
             await session.discover()
-        except (MCPError, ValidationError, RuntimeError):  # no such method, no such answer, no revision in common
+        except (MCPError, ValidationError, RuntimeError):  # unknown method, invalid answer, no common revision
             await session.initialize()
 
     async def _list(self) -> Definitions:
@@ -153,23 +153,23 @@ class McpConnection:
         except (CutOffError, Refused, MCPError):
             raise
         except ValidationError:
-            raise CutOffError("sent what is no answer by the protocol") from None
+            raise CutOffError("sent an answer that breaks the protocol") from None
         except Exception:  # noqa: BLE001
-            # The libraries' errors say what the server sent; none of it is ours to hand on (P12).
-            raise CutOffError("broke off") from None
+            # The libraries' errors quote the server; none of that may leave (P12).
+            raise CutOffError("lost the connection") from None
 
 
 class _Session(ClientSession):
-    """The library's session, and not its client: that one would answer a list from memory for as long as a server's
-    `ttlMs` says, but the pin check must see the tools as they are (P14); and answer requests for input by itself."""
+    """The library's session, not its client, which would answer a list from a cache for as long as a server's `ttlMs`
+    says, while the pin check needs the current tools (P14), and would answer requests for input."""
 
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
-        """Do nothing: checking a schema of the server's choosing could go on without end, and decides nothing."""
+        """Do nothing: a check against the server's own schema could run forever, and decides nothing."""
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:
     """Cancel a task that is not done yet, and wait until it is."""
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # looked at, whatever comes
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved in any case
     task.cancel()
     await asyncio.wait({task})
 
@@ -210,9 +210,9 @@ def _shown(block: types.ContentBlock) -> str:
 
 
 async def look(server: Server) -> Definitions:
-    """Return the tools as a server defines them, for the owner, who asks at no session's taint.
+    """Return the tools as a server defines them, for the owner, outside any session.
 
-    Raises: CutOffError, with all that is known of the cause.
+    Raises: CutOffError, with all known details of the cause.
     """
     diagnostics = ServerDiagnostics()
     try:
@@ -223,7 +223,7 @@ async def look(server: Server) -> Definitions:
             await connection.close()
     except CutOffError as error:
         if misplaced(server):
-            diagnostics.notice("it runs in an empty folder, so a path in its command must be absolute, or cwd be set")
+            diagnostics.notice("it runs in an empty folder: use an absolute path in its command, or set cwd")
         reason = f"{error.reason} ({diagnostics.cause})" if diagnostics.cause else error.reason
         raise CutOffError(reason, diagnostics.lines) from None
 

@@ -1,4 +1,4 @@
-"""Why a server is cut off or does not answer: a word for everybody, the details for its owner alone (P12)."""
+"""Why a server is cut off or does not answer: a short reason for all, the details for the owner only (P12)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LINE_CHARS_MAX = 300
 
 
 class CutOffError(Exception):
-    """The connection to a server is of no more use. Never leaves the gateway.
+    """The connection to a server is no longer usable. Never leaves the gateway.
 
-    reason: goes on from "the server …", in our own words. lines: what the server wrote to its standard error, where
-    the owner asked (P12).
+    reason: continues "the server …", in our own words. lines: the server's standard error, if the owner asked for it
+    (P12).
     """
 
     def __init__(self, reason: str, lines: Sequence[str] = ()) -> None:
@@ -28,7 +28,7 @@ class CutOffError(Exception):
 
 
 class ServerDiagnostics:
-    """Details of one server's failure, for the owner who asks it for its tools.
+    """Details of one server's failure, for the owner who asks for its tools.
 
     cause: in our own words; "" when unknown. lines: the server's own words, to be escaped where they are shown.
     """
@@ -42,12 +42,12 @@ class ServerDiagnostics:
         self.cause = self.cause or cause
 
     def add_output(self, piece: bytes) -> None:
-        """Add what the server wrote to its standard error. Only the end is kept."""
+        """Add output from the server's standard error. Only the end is kept."""
         self._output = (self._output + piece)[-_BYTES_MAX:]
 
     @property
     def lines(self) -> list[str]:
-        """Return the last lines of the output, cut where they are long."""
+        """Return the last lines of the output; long ones are cut."""
         lines = self._output.decode("utf-8", "replace").splitlines()
         return [line[:_LINE_CHARS_MAX] for line in lines if line.strip()][-_LINES_MAX:]
 
@@ -55,30 +55,30 @@ class ServerDiagnostics:
 def why_not_started(server: Server, error: Exception) -> str:
     """Return why a program could not be run, without its path."""
     if server.cwd is not None and not os.path.isdir(os.path.expanduser(server.cwd)):
-        return "there is no such folder as its cwd"
+        return "its cwd does not exist"
     if isinstance(error, FileNotFoundError):
-        return "there is no such program"
+        return "the program does not exist"
     if isinstance(error, PermissionError):
         return "this user may not run the program"
     return "the program cannot be run"
 
 
 def misplaced(server: Server) -> bool:
-    """Return whether the command holds a path that exists here, but not in the empty folder that the server runs in."""
+    """Return whether the command has a path that exists here, but not in the empty folder where the server runs."""
     return server.cwd is None and any(
         not part.startswith("-") and not os.path.isabs(part) and os.path.isfile(part) for part in server.command
     )
 
 
 def why_not_reached(error: BaseException) -> str:
-    """Return why nobody could be reached at a URL."""
+    """Return why no server could be reached at a URL."""
     for each in _causes(error):
         if isinstance(each, ConnectionRefusedError):
-            return "connection refused: nobody listens there"
+            return "connection refused: no server listens there"
         if isinstance(each, socket.gaierror):
-            return "there is no such host"
+            return "the host is unknown"
         if isinstance(each, ssl.SSLError):
-            return "no TLS, or a certificate that is not accepted"
+            return "no TLS, or no valid certificate"
     return "no connection"
 
 

@@ -4,10 +4,10 @@
         gateway.tools()                                         # what a model sees: the same at every taint
         result = await gateway.call("files__read_file", {...})  # result.text goes into the conversation
 
-A call, step by step. The tool is looked up once, together with the pins of its server. One transaction checks sink and
-ceiling and raises the taint, durably. Only then the server is started or reached, and asked for its definitions, which
-must be the pinned ones. The call goes out, each message checked again. The answer is handed on if the session still
-lives, marked as data from outside.
+A call, step by step. The gateway looks up the tool once, together with the pins of its server. One transaction checks
+sink and ceiling and raises the taint, durably. Only then the gateway starts or contacts the server and asks for its
+definitions, which must match the pins. The call goes out; each message is checked again. If the session is still
+active, the answer is handed on, marked as data from outside.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ T = TypeVar("T")
 
 
 class Hop(Protocol):
-    """Runs what may block, away from the event loop."""
+    """Runs blocking calls outside the event loop."""
 
     def __call__(self, act: Callable[..., T], /, *arguments: Any) -> Awaitable[T]: ...
 
 
 class Gateway:
-    """Foreign tools for one session, over one kept-open connection to each server that it calls.
+    """Foreign tools for one session, over one open connection to each server that it calls.
 
     Calls to one server run one after the other; calls to different ones may overlap. Close it with the session.
     connect, hop: for tests.
@@ -78,7 +78,7 @@ class Gateway:
         self._closed = False
 
     def tools(self) -> list[CatalogEntry]:
-        """Return the tools that can be called, taint permitting: trusted and classified, by name. Asks no server.
+        """Return the tools that can be called, if the taint permits: trusted and classified, by name. Asks no server.
 
         Raises: StorageError when the pins cannot be read.
         """
@@ -90,10 +90,10 @@ class Gateway:
         return (await self._hop(catalog, self._servers.values(), self._pins)).get(name)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> Result:
-        """Return the tool's answer, marked as data from outside; or, in our own words, why there is none.
+        """Return the tool's answer, marked as data from outside, or the reason for no answer, in our own words.
 
-        The session's taint may have risen by it. A server that hangs, floods or ends is cut off, and started again at
-        the next call. Cancelling a call leaves the taint as it was raised.
+        The call may raise the session's taint. A server that hangs, floods or ends is cut off, and started again at
+        the next call. Cancelling a call does not lower the taint.
         Raises: Refused (ended, unknown tool, unclassified, pin, sink, ceiling), in words that the model can pass on;
         InvalidArgument, LimitExceeded, StorageError. Then no call was made.
         """
@@ -103,7 +103,7 @@ class Gateway:
         return await self.call_entry(entry, arguments or {})
 
     async def call_entry(self, entry: CatalogEntry, arguments: Mapping[str, Any]) -> Result:
-        """Return as `call`, for a tool that was just found: it is held against the pins of that moment.
+        """Return as `call`, for a tool just found: it is compared with the pins of that moment.
 
         Raises: Refused, InvalidArgument, LimitExceeded, StorageError. Then no call was made.
         """
@@ -142,7 +142,7 @@ class Gateway:
         except Refused:
             await self._drop(entry.server)
             raise
-        # Not in another thread: between this check and the return nothing else gets a turn.
+        # Not in another thread: nothing else runs between this check and the return.
         self._flow.check_result(self._session, entry.name, entry.classification)
         return result
 
@@ -155,7 +155,7 @@ class Gateway:
         raise Refused("unknown tool", rule=PolicyRule.P17, tool=tool)
 
     def _check(self, entry: CatalogEntry, granted: Level, settled: bool) -> None:
-        """Raise where a message may not go to the server: asked once more, right before it goes (P4)."""
+        """Raise if a message may not go to the server: checked again, just before it goes out (P4)."""
         self._flow.check_send(self._session, entry.name, entry.classification, granted if settled else None)
 
     async def _ready(self, server: Server, check: Check) -> tuple[ServerConnection, Definitions]:
@@ -165,16 +165,16 @@ class Gateway:
         if kept is not None:
             try:
                 return kept, await kept.definitions(check)
-            except CutOffError:  # it ended meanwhile: nothing of this call was sent on it
+            except CutOffError:  # it has ended: nothing of this call was sent on it
                 await self._drop(server)
         connection = await self._connect(server, check)
         self._connections[server.name] = connection
-        self._check_open()  # what was opened meanwhile is dropped again
+        self._check_open()  # a connection opened in between is dropped again
         return connection, await connection.definitions(check)
 
     def _check_open(self) -> None:
         if self._closed:
-            raise CutOffError("is not connected any more: the conversation is over")
+            raise CutOffError("is no longer connected: the conversation is over")
 
     async def _drop(self, server: Server) -> None:
         connection = self._connections.pop(server.name, None)
@@ -188,12 +188,12 @@ def _check_arguments(arguments: Mapping[str, Any]) -> None:
         text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError):
-        raise InvalidArgument("arguments: must be JSON, of well-formed text", argument="arguments") from None
+        raise InvalidArgument("arguments: must be JSON of well-formed text", argument="arguments") from None
     if re.search(r"(?<!\\)(?:\\\\)*\\u0000", text):
         raise InvalidArgument("arguments: must not contain NUL", argument="arguments")
     if size > ARGUMENTS_BYTES_MAX:
         raise LimitExceeded(
-            f"arguments: of {size} bytes, more than {ARGUMENTS_BYTES_MAX}",
+            f"arguments: {size} bytes; the limit is {ARGUMENTS_BYTES_MAX}",
             argument="arguments",
             limit=ARGUMENTS_BYTES_MAX,
             actual=size,
@@ -201,6 +201,6 @@ def _check_arguments(arguments: Mapping[str, Any]) -> None:
 
 
 async def _connect(server: Server, check: Check) -> ServerConnection:
-    from tidegate.gateway.connections import McpConnection  # the library is an extra, and takes a while
+    from tidegate.gateway.connections import McpConnection  # the library is an extra, and slow to load
 
     return await McpConnection.open(server, check)

@@ -13,22 +13,22 @@ from tidegate.errors import Refused
 from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics
 
 CALL_BYTES_MAX = 16 * 1024 * 1024
-"""All that a server sends during one call, dropped messages included."""
+"""The maximum size of everything that a server sends during one call, dropped messages included."""
 
 CALL_MESSAGES_MAX = 10_000
 """The same, counted in messages."""
 
 CALL_VALUES_MAX = 200_000
-"""The same, counted in lists and objects: three bytes of JSON that take hundreds in memory."""
+"""The same, counted in lists and objects: three bytes of JSON can take hundreds in memory."""
 
 Check = Callable[[bool], None]
-"""Raises Refused when bytes may not go out. True: for bytes that were settled when the call was allowed."""
+"""Raises Refused when bytes may not go out. True: for bytes that were fixed when the call was allowed."""
 
 
 class Guard:
-    """Decides what may pass on one wire, and when.
+    """Decides which messages may pass on one wire, and when.
 
-    broken: done once the connection is of no more use; its result says why. diagnostics: more on that, for the owner.
+    broken: done once the connection is no longer usable; its result says why. diagnostics: details, for the owner.
     """
 
     def __init__(self, diagnostics: ServerDiagnostics | None = None) -> None:
@@ -41,7 +41,7 @@ class Guard:
 
     @contextmanager
     def during(self, check: Check) -> Iterator[None]:
-        """Let messages pass during one call, as far as `check` lets them."""
+        """Let messages pass during one call, if `check` permits them."""
         self._check = check
         self._bytes = self._values = self._messages = 0
         self._during.set()
@@ -61,7 +61,7 @@ class Guard:
             self.broken.set_result(why)
 
     def count(self, piece: bytes) -> None:
-        """Count bytes that came in, before they are parsed. Raises: CutOffError when they are too many for one call."""
+        """Count incoming bytes before they are parsed. Raises: CutOffError when one call has too many."""
         self._bytes += len(piece)
         self._values += piece.count(b"{") + piece.count(b"[")
         if self._bytes > CALL_BYTES_MAX:
@@ -72,11 +72,11 @@ class Guard:
     def cut_off(self, reason: str) -> NoReturn:
         """Give the connection up. Raises: CutOffError."""
         error = CutOffError(reason)
-        self.give_up(error)  # here, since a library may stand between this and whoever would hear of it
+        self.give_up(error)  # here, because a library may be between this and the caller
         raise error
 
     def may_send(self, message: types.JSONRPCMessage) -> bool:
-        """Return whether a message may go to the server; asked of every one, right before it goes out (P4)."""
+        """Return whether a message may go to the server: checked for each, just before it goes out (P4)."""
         method = getattr(message, "method", None)
         settled = isinstance(message, types.JSONRPCRequest) or method == "notifications/initialized"
         if self._check is None or self.broken.done():
@@ -92,11 +92,11 @@ class Guard:
         return True
 
     def may_send_now(self, body: bytes) -> bool:
-        """Return `may_send` of a message as it is on the wire: asked once more, where connecting takes time."""
+        """Return `may_send` of a message in its wire form: checked again, because connecting takes time."""
         return self.may_send(types.jsonrpc_message_adapter.validate_json(body, by_name=False))
 
     def admits(self, message: types.JSONRPCMessage) -> bool:
-        """Return whether a message is an awaited answer; no other comes in (P14). Raises: CutOffError for too many."""
+        """Return whether a message is an awaited answer; others are dropped (P14). Raises: CutOffError if too many."""
         self._messages += 1
         if self._messages > CALL_MESSAGES_MAX:
             raise CutOffError(f"sent more than {CALL_MESSAGES_MAX} messages")

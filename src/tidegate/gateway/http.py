@@ -1,4 +1,4 @@
-"""HTTP to a server at a URL: each message checked as it goes out, answers bounded, and nothing followed anywhere."""
+"""HTTP to a server at a URL: each outgoing message is checked, answers are bounded, and no redirect is followed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.config.servers import Server
 from tidegate.gateway.diagnostics import why_not_reached
 from tidegate.gateway.guard import Guard
 
-_REDIRECTED = "answered with a redirect, and none is followed: the owner looks at its url in config.toml"
+_REDIRECTED = "answered with a redirect, which is not followed: the owner checks its url in config.toml"
 
 
 def open_client(server: Server, guard: Guard) -> httpx2.AsyncClient:
@@ -25,10 +25,10 @@ def open_client(server: Server, guard: Guard) -> httpx2.AsyncClient:
 
 
 class _Guarded(httpx2.AsyncBaseTransport):
-    """A transport that sends messages alone, each once and to one address, and counts what comes back.
+    """A transport that sends only messages, each once and to one address, and counts the bytes of answers.
 
-    A GET would open a stream for messages that nobody asked for, which are dropped anyway (P14), and would be a message
-    itself. It is answered here, as by a server that has no such stream.
+    A GET would open a stream for unrequested messages, which are dropped anyway (P14), and would itself be a message.
+    It is answered here, as by a server without such a stream.
     """
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, guard: Guard) -> None:
@@ -40,7 +40,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
             return httpx2.Response(405, request=request)
 
         async def check(event: str, _: object) -> None:
-            # P4: once the server is there to take it, since connecting takes as long as the server likes.
+            # P4: only after connecting, which takes as long as the server likes.
             if event.endswith(".send_request_headers.started") and not self._guard.may_send_now(request.content):
                 raise _WithheldError
 
@@ -48,18 +48,18 @@ class _Guarded(httpx2.AsyncBaseTransport):
         try:
             response = await self._inner.handle_async_request(request)
         except _WithheldError:
-            return httpx2.Response(202, request=request)  # as if it had been taken; whoever waits is told by the guard
+            return httpx2.Response(202, request=request)  # as if accepted; the guard tells the waiting caller
         except httpx2.ConnectError as error:
             self._notice(why_not_reached(error))
             raise
         if response.is_error:
             self._notice(f"HTTP status {response.status_code}")
         if response.is_redirect:
-            # P4, P14: what was classified is this address. Here, since the MCP library follows by itself, with all that
-            # was sent, and asks no client whether it should.
+            # P4, P14: this address is the classified one. Refused here, because the MCP library would follow with all
+            # sent data, without asking the client.
             await response.aclose()
             self._guard.cut_off(_REDIRECTED)
-        response.headers.pop("Content-Encoding", None)  # unpacked, it could be any size
+        response.headers.pop("Content-Encoding", None)  # unpacked, it could have any size
         response.stream = _Counted(cast(httpx2.AsyncByteStream, response.stream), self._guard.count)
         return response
 
@@ -72,7 +72,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
 
 
 class _WithheldError(Exception):
-    """A message may not go out any more."""
+    """A message may no longer go out."""
 
 
 class _Counted(httpx2.AsyncByteStream):

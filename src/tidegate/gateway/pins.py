@@ -1,7 +1,7 @@
-"""Pins: the tool definitions that the owner has looked at, by server. Owner state, in `pins.json` in the home.
+"""Pins: the tool definitions that the owner has trusted, by server. Owner state, in `pins.json` in the home.
 
-A tool can be called only while its server defines it exactly as it did when the owner trusted it (P14). A model reads
-the pinned definition too: so its list of tools is the same at every taint, and no server is asked for it.
+A tool can be called only while its server defines it exactly as when the owner trusted it (P14). A model also gets the
+pinned definition: so its list of tools is the same at every taint, and no server is asked for it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool as its server defines it: all its statements about the tool, hints included.
+    """A tool as its server defines it, hints included.
 
-    digest: SHA-256 over all of that, independent of the order of keys. size: of the same, in bytes of JSON.
+    digest: SHA-256 of the definition, independent of the order of keys. size: of the definition, in bytes of JSON.
     """
 
     name: str
@@ -54,7 +54,7 @@ Definitions = Mapping[str, Definition]
 
 
 class Pins:
-    """The pins of one home. Looked up at every call, so that what the owner trusts holds from the next call on."""
+    """The pins of one home. Every call looks them up, so that the owner's trust counts from the next call on."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / PINS_NAME
@@ -68,7 +68,7 @@ class Pins:
             return {}
         except OSError:
             raise _unreadable() from None
-        # The file is replaced, never rewritten, so this tells one from the next.
+        # The file is replaced, never rewritten, so this distinguishes versions.
         stamp = status.st_ino, status.st_mtime_ns, status.st_size
         if self._known is None or self._known[0] != stamp:
             self._known = stamp, {name: _definitions(pinned) for name, pinned in self._load().items()}
@@ -79,7 +79,7 @@ class Pins:
         return self.read().get(server, {})
 
     def trust(self, server: str, definitions: Iterable[Definition], at: datetime) -> None:
-        """Make these the server's trusted definitions, in place of all that were. For the owner."""
+        """Replace the server's trusted definitions by these. For the owner."""
         tools = [{**each.to_dict(), "sha256": each.digest} for each in sorted(definitions, key=lambda each: each.name)]
         pins = {**self._load(), server: {"trusted_at": write_timestamp(at), "tools": tools}}
         text = json.dumps({"format": _FORMAT, "servers": pins}, indent=1, sort_keys=True)
@@ -101,13 +101,13 @@ class Pins:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            # P17: no pin can be trusted, so no tool is.
+            # P17: without readable pins no tool is trusted.
             raise _unreadable() from None
         return servers
 
 
 def compare(pinned: Definitions, found: Definitions) -> dict[str, Pin]:
-    """Return how each tool of either side compares with its pin."""
+    """Return for each tool, pinned or found, how it compares with its pin."""
     names = sorted({*pinned, *found})
     return {name: _compare(pinned.get(name), found.get(name)) for name in names}
 
@@ -139,4 +139,4 @@ def _definition(tool: Mapping[str, Any]) -> Definition:
 
 
 def _unreadable() -> StorageError:
-    return StorageError(f"{PINS_NAME}: cannot be read, or is damaged; remove it and trust again")
+    return StorageError(f"{PINS_NAME}: cannot be read or is damaged; remove it and trust the tools again")

@@ -1,4 +1,4 @@
-"""A server as a process: lines in and lines out, each bounded, and an end that nothing survives."""
+"""A server as a process: bounded lines in and out, and an end that no child survives."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tidegate.config.servers import Server
 from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics, why_not_started
 
 LINE_BYTES_MAX = 4 * 1024 * 1024
-"""One message."""
+"""The size limit of one message."""
 
 STOP_SECONDS = 1.0
-"""How long a server may take to end after its input ended, and once more after it was told to."""
+"""How long a server may take to end after its input has ended, and again after a signal."""
 
-# Programs need these to run at all. None is Tidegate's own, or a secret of the user's.
+# Programs need these to run. None is Tidegate's own, or a secret of the user.
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 
 class Process:
     """One server, from its start to its end.
 
-    Its standard error is dropped, since it would be content (P12); an owner who asks gets the end of it.
+    Its standard error is dropped because it may hold content (P12); an owner who asks gets the end of it.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Process:
             if isinstance(error, OSError | ValueError):
                 if diagnostics is not None:
                     diagnostics.notice(why_not_started(server, error))
-                raise CutOffError("cannot be started: the owner looks at its command in config.toml") from None
+                raise CutOffError("cannot be started: the owner checks its command in config.toml") from None
             raise
         return cls(process, folder, diagnostics)
 
@@ -73,25 +73,25 @@ class Process:
             return b""
 
     async def write(self, line: bytes) -> None:
-        """Send a line. Raises: OSError when nobody reads any more."""
+        """Send a line. Raises: OSError when the reader is gone."""
         self._outgoing.write(line)
         await self._outgoing.drain()
 
     async def stop(self) -> None:
-        """End the server and all that it started, gently at first. Takes a few seconds at most."""
+        """End the server and all its children, gently at first. Takes a few seconds at most."""
         try:
             self._outgoing.close()
             await self._ends()
             self._signal(signal.SIGTERM)
             await self._ends()
         finally:
-            # All of the group, also when the server itself is gone: it may have left children.
+            # The complete group, even when the server itself is gone: it may have left children.
             self._signal(signal.SIGKILL)
             await self._ends()
             # A child in another group may hold it open.
             await asyncio.wait({self._reading_errors}, timeout=STOP_SECONDS)
             self._reading_errors.cancel()
-            # It has no public name; left open, it would hold the pipes of a child that outlives the server.
+            # It has no public name. Left open, it would keep the pipes of a child that outlives the server.
             transport: asyncio.SubprocessTransport = self._process._transport  # type: ignore[attr-defined]
             transport.close()
             _remove(self._folder)

@@ -1,4 +1,4 @@
-"""Answers of foreign servers as they are handed on: marked as data from outside (P18), or why there is none."""
+"""Results of calls to foreign servers: the answer, marked as data from outside (P18), or why there was none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Result:
     """The result of a call, for the model.
 
     text: goes into the conversation as it is. failed: the call had an error, or no answer.
-    origin: of whatever is made of the text, `tool`. reason: of the failure, in our own words.
+    origin: of everything derived from the text, `tool`. reason: of the failure, in our own words.
     """
 
     tool: str
@@ -35,7 +35,7 @@ class Result:
 
 
 def outside(tool: str, reply: Reply, nonce: str, *, chars_max: int = RESULT_CHARS_MAX) -> Result:
-    """Return the result of a call that was answered: the reply, between two lines that it cannot forge."""
+    """Return the result of an answered call: the reply, between two lines that it cannot forge."""
     whole = reply.text.replace("\r\n", "\n")
     left = len(whole) - chars_max
     note = f"\n{left_out(left, 'characters')}" if left > 0 else ""
@@ -46,5 +46,5 @@ def outside(tool: str, reply: Reply, nonce: str, *, chars_max: int = RESULT_CHAR
 
 
 def no_answer(tool: str, reason: str) -> Result:
-    """Return the result of a call without an answer. reason: goes on from "the server …", in our own words."""
+    """Return the result of a call without an answer. reason: continues "the server …", in our own words."""
     return Result(tool, f"{tool}: no result: the server {reason}.", failed=True, reason=f"the server {reason}")

@@ -1,7 +1,7 @@
-"""The wire to one server, guarded: each message out is checked, and only awaited answers come in.
+"""The guarded wire to one server: each outgoing message is checked, and only awaited answers come in.
 
-The MCP SDK's session runs on the two streams of a wire. Between it and the server stands the guard, which knows one
-call at a time. Outside a call nothing is sent and nothing is read, so that a server that floods waits.
+The MCP SDK's session uses the two streams of a wire. The guard is between it and the server, and permits one call at a
+time. Outside a call nothing is sent or read, so a flooding server waits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Outgoing:
         self._sink = sink
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Pass a message on; a request that may not go raises what a closed stream raises."""
+        """Pass a message on. A request that may not pass raises the error of a closed stream."""
         if self._guard.may_send(item.message):
             await self._sink.send(item)
         elif isinstance(item.message, types.JSONRPCRequest):
@@ -124,7 +124,7 @@ async def to_process(server: Server, guard: Guard) -> AsyncIterator[Streams]:
         outgoing = Outgoing(guard, lines)
         yield Incoming(guard, lines, outgoing), outgoing
     finally:
-        # On its own, so that a cancelled caller neither leaves the server running nor waits less than it takes.
+        # In its own task, so that a cancelled caller neither leaves the server running nor waits too briefly.
         await asyncio.shield(asyncio.ensure_future(process.stop()))
 
 
@@ -137,7 +137,7 @@ async def to_url(server: Server, guard: Guard) -> AsyncIterator[Streams]:
 
     async with (
         open_client(server, guard) as client,
-        # No DELETE at the end: that would be one more message, and after the call.
+        # No DELETE at the end: that would be another message, after the call.
         streamable_http_client(
             server.url or "", http_client=client, terminate_on_close=False, max_sse_event_size=CALL_BYTES_MAX
         ) as (source, sink),
@@ -169,7 +169,7 @@ class _Lines:
             await self._process.write(text.encode() + b"\n")
 
     async def aclose(self) -> None:
-        """Do nothing: whoever started the process stops it."""
+        """Do nothing: the starter of the process stops it."""
 
 
 def _denial(request: types.JSONRPCRequest) -> types.JSONRPCMessage:
