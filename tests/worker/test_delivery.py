@@ -98,7 +98,7 @@ def test_after_a_day_of_attempts_it_is_given_up_and_still_kept(scene: Scene) -> 
         worker.tick()
     run = scene.runs()[0]
     assert (run.delivery, run.attempts, run.text) == ("given up", 12, "done")
-    assert run.delivery_reason == "the service did not take it"
+    assert run.delivery_reason == "the service did not accept it"
 
 
 def test_tried_again_after_a_restart_and_with_a_clock_that_was_set_back(scene: Scene) -> None:
@@ -221,7 +221,7 @@ def test_what_the_service_does_not_take_says_so_and_no_more(
     service: ThreadingHTTPServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     Service.status = 500
-    with pytest.raises(DeliveryError, match=r"^the service did not take it$"):
+    with pytest.raises(DeliveryError, match=r"^the service did not accept it$"):
         send(
             ChannelSettings("phone", "apprise", PUBLIC, url=f"json://user:hush@127.0.0.1:{service.server_port}"),
             message(),
@@ -235,7 +235,7 @@ def test_what_the_service_does_not_take_says_so_and_no_more(
     [
         (ChannelSettings("phone", "apprise", PUBLIC, url="nonsense"), "does not know this kind of URL"),
         (ChannelSettings("phone", "apprise", PUBLIC, url_env="NOT_SET"), "variable is not set"),
-        (ChannelSettings("phone", "telepathy", PUBLIC), "no kind that is known"),
+        (ChannelSettings("phone", "telepathy", PUBLIC), "kind is unknown"),
     ],
 )
 def test_a_channel_that_cannot_work_says_why(channel: ChannelSettings, reason: str) -> None:

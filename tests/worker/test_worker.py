@@ -111,7 +111,7 @@ def test_t03_after_three_days_of_sleep_one_entry_says_what_was_missed(scene: Sce
     scene.clock.pass_(days=3, hours=8)
     assert (scene.tick(), scene.states()) == (0, ["missed", "waiting"])
     missed, waiting = scene.runs()
-    assert (missed.missed, missed.reason) == (4, "nobody was there at its time")
+    assert (missed.missed, missed.reason) == (4, "no worker was running at its time")
     assert waiting.due_at == NOON + 4 * DAY + HOUR
     assert scene.post.sent == []
 
@@ -338,7 +338,7 @@ def test_a_result_that_can_go_nowhere_is_a_failure_and_one_that_may_yet_is_none(
     scene.post.fails = 1
     scene.clock.pass_(hours=1)
     count, lines = told(scene)
-    assert (count, any("pending: the service did not take it" in line for line in lines)) == (1, True)
+    assert (count, any("pending: the service did not accept it" in line for line in lines)) == (1, True)
 
 
 def test_a_run_that_is_tried_again_is_told_and_no_failure_yet(scene: Scene) -> None:

@@ -1,1 +1,1 @@
-"""The worker: wakes agents when a run is due, and delivers results."""
+"""The worker: wakes agents when runs are due, and delivers results."""

@@ -1,7 +1,7 @@
-"""Delivery: results go out over the channels of the configuration. The one module that imports apprise.
+"""Delivery: results go out over the configured channels. Only this module imports apprise.
 
-Whether a result may go out is decided before (PRE_OUTPUT). After a kill in between, a result is delivered again: it
-arrives at least once, or its failure is reported.
+The gate first decides whether a result may go out (PRE_OUTPUT). After a kill in between, the result is delivered
+again: it arrives at least once, or its failure is reported.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def send(channel: ChannelSettings, message: Notification, environ: Mapping[str, 
         case "apprise":
             _notify(channel, message, environ)
         case _:
-            raise DeliveryError("the channel is of no kind that is known", lasting=True)
+            raise DeliveryError("the channel's kind is unknown", lasting=True)
 
 
 def _fields(message: Notification) -> dict[str, str]:
@@ -73,7 +73,7 @@ def _fields(message: Notification) -> dict[str, str]:
 
 
 def _append(channel: ChannelSettings, message: Notification) -> None:
-    """Append one line of JSON, of ASCII alone: whatever the text is, it ends no line and begins no other."""
+    """Append one line of JSON in ASCII: no text can end it or begin another."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     data = (json.dumps(_fields(message)) + "\n").encode("ascii")
     try:
@@ -85,7 +85,7 @@ def _append(channel: ChannelSettings, message: Notification) -> None:
     except OSError:
         raise DeliveryError("the file cannot be written") from None
     if written != len(data):
-        raise DeliveryError("the file cannot be written whole")
+        raise DeliveryError("the file cannot be written in full")
 
 
 def _notify(channel: ChannelSettings, message: Notification, environ: Mapping[str, str]) -> None:
@@ -98,7 +98,7 @@ def _notify(channel: ChannelSettings, message: Notification, environ: Mapping[st
         raise DeliveryError("the channel's environment variable is not set", lasting=True)
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # P12: it would log URLs and texts
     try:
-        # The text is plain text: no escapes, no templates, no markup, whatever it holds.
+        # Plain text: no escapes, no templates, no markup, whatever it contains.
         asset = apprise.AppriseAsset(interpret_escapes=False, interpret_emojis=False, storage_mode="memory")
         service = apprise.Apprise(asset=asset)
         if not service.add(url):
@@ -111,4 +111,4 @@ def _notify(channel: ChannelSettings, message: Notification, environ: Mapping[st
         _log.info("apprise failed: %s", type(error).__name__)
         done = None
     if not done:
-        raise DeliveryError("the service did not take it")
+        raise DeliveryError("the service did not accept it")

@@ -1,7 +1,7 @@
-"""One run: a fresh session that is given its task, watched until it ends, on a thread and a loop of its own.
+"""One run: a fresh session with its task, watched until it ends, on its own thread and event loop.
 
-When the session rises, the run is over for the level at which it began, at that moment and without anything of what
-follows: its worker is free, and the run goes on in the compartment of the higher level (P5, P16).
+When the session rises, the run ends at that moment for the level at which it began, without anything that follows: its
+worker is free, and the run continues in the compartment of the higher level (P5, P16).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tidegate.worker.worker_context import WorkerContext
 
 _log = logging.getLogger(__name__)
 _CANCEL_SECONDS = 5
-"""How long to wait for an answer that was cancelled."""
+"""How long to wait for a cancelled answer."""
 
 _ENDS = {Ended.COMPLETE: RunState.DONE, Ended.STOPPED: RunState.STOPPED}
 
 
 class Execution:
-    """A claimed run, from its start to its end. free: its worker can go on. over: nothing of it goes on any more."""
+    """A claimed run, from its start to its end. free: its worker can continue. over: no part of it still runs."""
 
     def __init__(
         self, context: WorkerContext, host: Session, level: Level, claimed: ClaimedRun, task: WakeupTask
@@ -50,11 +50,11 @@ class Execution:
 
     @property
     def key(self) -> str:
-        """Return the key of the run's record, at the level where the run is now."""
+        """Return the key of the run's record at its current level."""
         return self._claimed.record.key
 
     def start(self) -> None:
-        """Begin, on a thread of its own. Without a thread the lease runs out, and the run is stored as interrupted."""
+        """Begin, on its own thread. Without a thread the lease expires, and the run is stored as interrupted."""
         try:
             self._context.spawn(self.run)
         except Exception as error:  # noqa: BLE001  as below
@@ -64,17 +64,17 @@ class Execution:
             self.over.set()
 
     def stop(self) -> None:
-        """Ask it to end soon: it will be stored as interrupted."""
+        """Ask the run to end soon: it will be stored as interrupted."""
         self._stop.set()
         self._wake()
 
     def run(self) -> None:
-        """Carry the run out, from start to end. Raises nothing: whatever happens, the worker must go on."""
+        """Carry out the run, from start to end. Raises nothing: the worker must continue in any case."""
         try:
             asyncio.run(self._main())
         except Exception as error:  # noqa: BLE001
-            _log.error("a run ended without a word: %s", type(error).__name__)
-            reason = "a run ended without a word"
+            _log.error("a run ended without a result: %s", type(error).__name__)
+            reason = "a run ended without a result"
             self._context.failures.add(self._host.agent, self._level, self._claimed.run, reason)
         finally:
             self.free.set()
@@ -122,7 +122,7 @@ class Execution:
     # Watching
 
     async def _watch(self, answering: asyncio.Task[Outcome], session: Session) -> RunState | None:
-        """Return why the run must end; None when it has ended by itself; MISSED when the run is no longer ours."""
+        """Return why the run must end; None when it has ended; MISSED when the run is no longer ours."""
         left, heartbeat = float(self._limit_seconds), self._context.lease_seconds / 3
         while True:
             pause = min(heartbeat, left)
@@ -130,7 +130,7 @@ class Execution:
             if answering.done():
                 return None
             self._promote(session)
-            if not self._claimed.run.open:  # too many had risen before it
+            if not self._claimed.run.open:  # too many rose before it
                 return RunState.MISSED
             if self._stop.is_set():
                 return RunState.INTERRUPTED
@@ -173,12 +173,12 @@ class Execution:
         return alive is not None
 
     def _promote(self, session: Session) -> None:
-        """Follow the session where it rose: the run is stored as risen below, and becomes a run of the level above."""
+        """Follow the risen session: the run is stored as risen below, and becomes a run of the level above."""
         level = session.taint
         if level is self._level or not self._claimed.run.open:
             return
         run, at = self._claimed.run, self._rose_at or self._context.clock()
-        reason = "it read something above this level, and went on there"
+        reason = "it read something above this level, and continued there"
         self._host.runs.close(self._claimed, replace(run, state=RunState.RISEN, ended_at=at, reason=reason))
         self._host = self._context.host(self._host.agent, level)
         self._claimed = self._host.runs.promote(run, self._level)
@@ -192,7 +192,7 @@ class Execution:
             return  # it was stopped when it was promoted
         match reason:
             case RunState.MISSED:
-                return  # another process has stored what became of it
+                return  # another process has stored its end
             case RunState.INTERRUPTED:
                 again = may_try_again(self._context, self._claimed)
                 self._close(RunState.INTERRUPTED, reason="the process was stopped", again=again)
@@ -205,7 +205,7 @@ class Execution:
         error = answering.exception()
         if isinstance(error, TidegateError):
             self._close(RunState.FAILED, reason=error.message)
-        elif error is not None:  # P12: nothing of it leaves but its name
+        elif error is not None:  # P12: only its name leaves
             self._close(RunState.FAILED, reason=f"unexpected failure ({type(error).__name__})")
         else:
             outcome = answering.result()
@@ -224,7 +224,7 @@ class Execution:
 
 
 def to_deliver(run: Run, now: datetime) -> Run:
-    """Return the run with its result due for delivery, if it has both a channel and a result that is worth it."""
+    """Return the run with its result due for delivery, if it has a channel and a result worth delivering."""
     worth_it = run.state is not RunState.DONE or not is_nothing(run.text)
     if run.channel is None or not worth_it:
         return run
@@ -232,9 +232,9 @@ def to_deliver(run: Run, now: datetime) -> Run:
 
 
 def may_try_again(context: WorkerContext, claimed: ClaimedRun) -> bool:
-    """Return whether an interrupted run gets another attempt: once, and not when its time is long past.
+    """Return whether an interrupted run gets another attempt: once, and only if its time is recent.
 
-    A run that has risen gets none: it would start again below, because of what was read above.
+    A risen run gets none: it would restart below, because of data read above.
     """
     run = claimed.run
     if not context.settings.run.rerun_interrupted or run.attempt > 1 or has_risen(run.group):

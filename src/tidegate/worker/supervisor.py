@@ -1,4 +1,4 @@
-"""Waking agents: a worker for each agent and level, each on its own thread, until the process is told to stop."""
+"""Waking agents: a worker for each agent and level, each on its own thread, until the process must stop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Done = TypeVar("Done")
 
 
 class Supervisor:
-    """All workers of one process. agent: work for this one only; None: for all agents, also those that come later."""
+    """All workers of one process. agent: work for this one only; None: for all agents, even later ones."""
 
     def __init__(self, context: WorkerContext, agent: str | None = None) -> None:
         self._context = context
@@ -29,7 +29,7 @@ class Supervisor:
         self._stopping = threading.Event()
 
     def run(self) -> bool:
-        """Work until stopped, and return whether everything came to an end."""
+        """Work until stopped, and return whether everything ended."""
         while not self._stopping.is_set():
             for worker in self._start_workers():
                 thread = threading.Thread(target=worker.work, daemon=True)
@@ -43,17 +43,17 @@ class Supervisor:
         return not any(thread.is_alive() for thread in self._threads)
 
     def run_once(self) -> int:
-        """Do what is due now, level by level, and return how many runs there were. Raises: StorageError.
+        """Do all that is due now, level by level, and return the number of runs. Raises: StorageError.
 
-        Where a run is stored as running, wait for a sign of life, a lease at most: nobody looks at it later.
-        What fails for one agent keeps no other from its runs (P6): it is raised at the end.
+        If a run is stored as running, wait for a sign of life, at most one lease: no one checks it later.
+        A failure for one agent does not stop the runs of others (P6): it is raised at the end.
         """
         failed = list[Exception]()
         list(self._start_workers())
         done = sum(self._each(Worker.tick, failed))
-        # The lowest first, each by itself: when it goes on does not depend on those above (P5).
+        # The lowest first, each alone: its timing does not depend on those above (P5).
         done += sum(self._each(lambda worker: worker.make_sure(time.sleep), failed))
-        list(self._each(Worker.finish, failed))  # the lowest first, so that what rises is handed over above
+        list(self._each(Worker.finish, failed))  # the lowest first, so that risen runs are handed over above
         if failed:
             raise failed[0]
         return done
@@ -62,11 +62,11 @@ class Supervisor:
         for worker in self._workers.values():
             try:
                 yield act(worker)
-            except Exception as error:  # noqa: BLE001  whatever it is
+            except Exception as error:  # noqa: BLE001  any failure
                 failed.append(error)
 
     def stop(self) -> None:
-        """End soon. May be called from anywhere, a signal handler included."""
+        """End soon. May be called from anywhere, even a signal handler."""
         self._stopping.set()
 
     def _start_workers(self) -> Iterator[Worker]:

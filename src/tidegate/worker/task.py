@@ -1,4 +1,4 @@
-"""The task of an agent that wakes: TRIGGER.md, or the prompt of a job."""
+"""The task of a wakeup: TRIGGER.md, or the prompt of a job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WakeupTask:
     """The task of one session, and its bounds.
 
     text: the prompt. origin: of that text. ceiling: how high the session may rise. generation: one less than that of
-    the jobs it makes. channel, time_limit_seconds: None means as the configuration says.
+    the jobs it creates. channel, time_limit_seconds: None means as configured.
     """
 
     text: str
@@ -47,7 +47,7 @@ def read_trigger(home: Path, agent: str) -> str:
 
 
 def has_trigger(home: Path, agent: str) -> bool:
-    """Return whether TRIGGER.md holds any text. A file that cannot be read counts: its runs fail, and say why."""
+    """Return whether TRIGGER.md has any text. An unreadable file counts: its runs fail, and say why."""
     try:
         return read_trigger(home, agent) != ""
     except StorageError:
@@ -64,18 +64,18 @@ def trigger_task(
 
 
 def job_task(job: Job, event: str | None, ids: Callable[[], str]) -> WakeupTask:
-    """Return the task of a job, with or without an event. Whatever came from outside is data, wherever it is (P18)."""
+    """Return the task of a job, with or without an event. All text from outside is data, wherever it occurs (P18)."""
     plan, outside = job.plan, job.origin.from_outside
     name = "" if outside else f" {json_line(job.name)}"
     opening = f"You were woken for your job{name}. {_ALONE}"
     text = _as_data(job, ids()) if outside else plan.prompt
-    prompt = "\n\n".join((opening, *_events(event, ids), text))  # what is asked last, where a model looks for it
+    prompt = "\n\n".join((opening, *_events(event, ids), text))  # the request last, where a model looks for it
     origin = job.origin if event is None else least_trusted((job.origin, Origin.TOOL))
     return WakeupTask(prompt, origin, plan.ceiling, plan.generation, plan.channel, plan.time_limit_seconds)
 
 
 def is_nothing(answer: str) -> bool:
-    """Return whether an answer holds nothing that the owner should be told."""
+    """Return whether an answer has nothing to tell the owner."""
     return answer.strip().strip(".!*`\"'").upper() in ("", NOTHING)
 
 

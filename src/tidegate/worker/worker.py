@@ -1,4 +1,4 @@
-"""One worker for one agent and level: the runs due there, one by one. No other level's jobs count (P16)."""
+"""One worker for one agent and level: it runs the jobs due there, one by one, and no other level's (P16)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate.worker.worker_context import WorkerContext
 
 _log = logging.getLogger(__name__)
 POLL_SECONDS = 5.0
-"""How soon a worker notices what others have written into the store."""
+"""How soon a worker notices changes by others in the store."""
 
 _RETENTION_TICKS = 500
 _T = TypeVar("_T")
@@ -37,7 +37,7 @@ class Worker:
         self._agent = agent
         self._level = level
         self._host = context.host(agent, level)
-        self._open: list[ClaimedRun] | None = None  # as this tick read them; None once one of them has changed
+        self._open: list[ClaimedRun] | None = None  # as read in this tick; None once one has changed
         self._running: list[Execution] = []
         self._watched: dict[str, tuple[tuple[int, datetime], float]] = {}
         self._living: set[str] = set()
@@ -54,7 +54,7 @@ class Worker:
             except TidegateError as error:
                 _log.error("%s at %s: %s", self._agent, self._level, error.message)
                 pause = POLL_SECONDS
-            except Exception as error:  # noqa: BLE001  a level without its worker is a level of which nothing runs
+            except Exception as error:  # noqa: BLE001  without its worker nothing runs at this level
                 _log.error("%s at %s: unexpected failure (%s)", self._agent, self._level, type(error).__name__)
                 pause = POLL_SECONDS
             self._stopping.wait(pause)
@@ -63,15 +63,15 @@ class Worker:
             execution.over.wait(2 * POLL_SECONDS)
 
     def stop(self) -> None:
-        """End soon; what runs is stored as interrupted."""
+        """End soon; a running run is stored as interrupted."""
         self._stopping.set()
         for execution in self._running:
             execution.stop()
 
     def tick(self) -> int:
-        """Do everything that is due now, and return how many runs there were. Raises: StorageError.
+        """Do all that is due now, and return the number of runs. Raises: StorageError.
 
-        The open runs are read once, and again only after one of them has changed.
+        It reads the open runs once, and again only after one has changed.
         """
         done = 0
         self._open = None
@@ -87,12 +87,12 @@ class Worker:
         if not done:
             self._deliver()
         self._ticks += 1
-        if done or self._ticks % _RETENTION_TICKS == 0:  # a run that rose to this level is not one of ours
+        if done or self._ticks % _RETENTION_TICKS == 0:  # a run that rose to this level is not counted
             self._context.store.tidy_runs(self._agent, self._level)
         return done
 
     def make_sure(self, sleep: Callable[[float], object]) -> int:
-        """Wait, a lease at most, for signs of life of what others run; try dead runs again; return how many runs.
+        """Wait, at most one lease, for signs of life from other processes' runs; retry dead ones; return their number.
 
         Raises: StorageError.
         """
@@ -105,13 +105,13 @@ class Worker:
         return self.tick()
 
     def finish(self) -> None:
-        """Wait for runs that rose and go on above, then deliver. Raises: StorageError."""
+        """Wait for runs that rose and continue above, then deliver. Raises: StorageError."""
         for execution in self._running:
             execution.over.wait()
         self._deliver()
 
     def pause_seconds(self) -> float:
-        """Return how long there is nothing to do, as far as the last tick could see. Raises: StorageError."""
+        """Return how long nothing is due, as of the last tick. Raises: StorageError."""
         waiting = [each.run.due_at for each in self._open_runs() if each.run.state is RunState.WAITING]
         left = (min(waiting) - self._context.clock()).total_seconds() if waiting else POLL_SECONDS
         often = min(POLL_SECONDS, self._context.lease_seconds / 2) if self._watched else POLL_SECONDS
@@ -123,14 +123,14 @@ class Worker:
         return self._open
 
     def _changing(self) -> SessionRuns:
-        """Return the verbs that change runs; after any of them the open ones are read again."""
+        """Return the verbs that change runs; after any of them the open runs are read again."""
         self._open = None
         return self._host.runs
 
     # The trigger
 
     def _arm_trigger(self) -> None:
-        """Let a run wait for the agent's next wake-up, where it has a TRIGGER.md."""
+        """Store a waiting run for the agent's next wakeup, if it has a TRIGGER.md."""
         schedule = self._trigger_schedule()
         if schedule is None or any(each.run.group == TRIGGER for each in self._open_runs()):
             return
@@ -152,7 +152,7 @@ class Worker:
         self._look_after_others()
 
     def _look_after_others(self) -> None:
-        """Interrupt every run that has shown no sign of life for so long that its process must be dead."""
+        """Interrupt every run without a sign of life for so long that its process must be dead."""
         ours = {execution.key for execution in self._running if not execution.over.is_set()}
         others = [each for each in self._open_runs() if each.run.state is RunState.RUNNING and each.run.key not in ours]
         now = self._context.ticks()
@@ -169,7 +169,7 @@ class Worker:
                 self._watched[seen.run.key] = (seen.pulse, since)
 
     def _doubts(self) -> bool:
-        """Return whether something runs that has shown no sign of life yet."""
+        """Return whether some running run has shown no sign of life yet."""
         return any(key not in self._living for key in self._watched)
 
     def _interrupt(self, seen: ClaimedRun) -> None:
@@ -212,14 +212,14 @@ class Worker:
 
     def _put_off(self, waiting: ClaimedRun, decision: MisfireDecision, now: datetime) -> None:
         if decision.missed:
-            reason = "nobody was there at its time"
+            reason = "no worker was running at its time"
             missed = replace(waiting.run, state=RunState.MISSED, missed=decision.missed, ended_at=now, reason=reason)
             self._changing().claim(waiting, missed, decision.due_at)
         elif decision.due_at is not None and decision.due_at != waiting.run.due_at:
             self._changing().move(waiting, decision.due_at)
 
     def _claim(self, waiting: ClaimedRun, run: Run, job: Job | None, next_at: datetime | None) -> Execution | None:
-        """Claim a run, and return its execution; None where another process was first, or it failed at once."""
+        """Claim a run, and return its execution; None if another process was first, or it failed at once."""
         now = self._context.clock()
         try:
             task = self._task(run, job)
@@ -238,7 +238,7 @@ class Worker:
         return execution
 
     def _task(self, run: Run, job: Job | None) -> WakeupTask:
-        """Return what a run is told to do: its job, or without one TRIGGER.md. Raises: StorageError."""
+        """Return the task of a run: its job, or TRIGGER.md without one. Raises: StorageError."""
         if job is not None:
             return job_task(job, run.event, self._context.ids)
         trigger = self._context.settings.trigger
@@ -251,12 +251,12 @@ class Worker:
         now = self._context.clock()
         for undelivered in self._host.runs.undelivered():
             at = undelivered.run.next_attempt_at
-            # A time further away than any back-off was set by a clock that was ahead.
+            # A time beyond every back-off was set by a clock that was ahead.
             if at is None or at <= now or at > now + back_off(ATTEMPTS_MAX) + timedelta(minutes=1):
                 self._isolated(undelivered.run, partial(self._attempt, undelivered, now))
 
     def _attempt(self, undelivered: ClaimedRun, now: datetime) -> None:
-        """Try to deliver a result. The attempt is stored before it is made, so that of two processes one makes it."""
+        """Try to deliver a result. The attempt is stored first, so that only one of two processes makes it."""
         attempts = undelivered.run.attempts + 1
         tried = replace(undelivered.run, attempts=attempts, next_attempt_at=now + back_off(attempts))
         noted = self._host.runs.note(undelivered, tried)
@@ -282,7 +282,7 @@ class Worker:
             # PRE_OUTPUT: this session has the level of the result.
             self._host.check_output(channel.clearance, channel=channel.name)
         except Refused:
-            reason = "held back: the channel's clearance in config.toml does not reach the level of this result"
+            reason = "held back: the channel's clearance in config.toml is below the level of this result"
             raise DeliveryError(reason, lasting=True) from None
         text = run.text if run.state is RunState.DONE else "\n\n".join(filter(None, (run.text, f"({run.reason})")))
         at = run.ended_at or self._context.clock()
@@ -291,10 +291,10 @@ class Worker:
     # Failures
 
     def _isolated(self, run: Run, act: Callable[[], _T]) -> _T | None:
-        """Return what an act about one run returns. Whatever is wrong with that run, no other has to wait for it."""
+        """Return the result of an act on one run. A failure of that run does not delay others."""
         try:
             return act()
-        except InvalidArgument as error:  # its time zone is gone, or the calendar
+        except InvalidArgument as error:  # its time zone or the calendar library is gone
             self._warn_once(run, error.message)
         except TidegateError:
             raise

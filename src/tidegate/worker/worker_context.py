@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def on_a_thread(run: Callable[[], None]) -> None:
-    """Run it on a thread that holds up nothing, not even the end of the process."""
+    """Run it on a thread that delays nothing, not even the end of the process."""
     threading.Thread(target=run, name="run", daemon=True).start()
 
 
 class Failures:
-    """The failures of a process, each told to the owner in one line.
+    """The failures of a process, each reported to the owner in one line.
 
-    They go to `tell` and into no log, since a job's name is a key (P12). count: of the final ones.
+    They go to `tell` and into no log, because a job's name is a key (P12). count: of the final ones.
     """
 
     def __init__(self, tell: Callable[[str], object] = lambda _: None) -> None:
@@ -42,19 +42,19 @@ class Failures:
         self.count = 0
 
     def add(self, agent: str, level: Level, run: Run, reason: str, *, for_good: bool = True) -> None:
-        """Tell what went wrong with a run. reason: in our own words."""
+        """Report a failure of a run. reason: in our own words."""
         self.count += for_good
         name = name_of(run.group)
-        # The name comes last, where nothing after it could be forged.
+        # The name comes last, so that it can forge nothing after it.
         self._tell(f"{agent} at {level}: {reason}: {f'job {name}' if name else 'the trigger'}")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """The store, the configuration, and everything else that workers need.
+    """The store, the configuration and all else that workers need.
 
-    model: opens one; each run has its own, on its own loop. ticks: seconds of a clock that nobody can set.
-    clock, ids: as the store's. spawn: gives a run its own thread. holder: the name of this process in runs.
+    model: opens one; each run has its own, on its own loop. ticks: seconds of a monotonic clock.
+    clock, ids: as the store's. spawn: starts a run on its own thread. holder: the name of this process in runs.
     """
 
     store: Store
@@ -82,11 +82,11 @@ class WorkerContext:
 
     @property
     def channels(self) -> Mapping[str, ChannelSettings]:
-        """Return the channels to which results may go, by name."""
+        """Return the channels that results may go to, by name."""
         return self.settings.channels
 
     def host(self, agent: str, level: Level) -> Session:
-        """Return a session for the worker's own use: at exactly this level, which it cannot leave."""
+        """Return a session for the worker's own use, fixed at exactly this level."""
         return self.store.session(agent, level=level, ceiling=level)
 
     def gateway(self, session: Session) -> Gateway | None:
