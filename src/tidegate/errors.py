@@ -4,7 +4,7 @@
     ├── InvalidArgument   INVALID_ARGUMENT   an argument is of the wrong kind or out of range
     ├── LimitExceeded     LIMIT              an argument is too long or there are too many
     ├── NotFound          NOT_FOUND          no live record under that key at the session's own level
-    ├── Refused           REFUSED            the policy says no: session ended, ceiling, sink, identity
+    ├── Refused           REFUSED            the policy refuses: session ended, ceiling, sink, identity
     └── StorageError      STORAGE            the store cannot be read or written
 
 Messages name the argument and say what to do. They never carry engine text, SQL, paths or content (P12).

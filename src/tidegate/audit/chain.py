@@ -45,7 +45,7 @@ class Action(StrEnum):
     RELABEL = "relabel"
     IMPORT = "import"
     EXPIRE = "expire"
-    PURGE = "purge"  # one version removed for good: only the commitment to its text remains
+    PURGE = "purge"  # one version permanently removed: only the commitment to its text remains
     REINDEX = "reindex"
     UNKNOWN = "unknown"  # any other stored word; never written
 
