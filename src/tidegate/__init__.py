@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    # Loaded when first asked for: `tidegate --help` imports this package and must not wait for the engine.
+    # Loaded on first use: `tidegate --help` imports this package and must not wait for the engine.
     _NAMES = {
         "tidegate.audit.anchors": "Anchor",
         "tidegate.audit.chain": "Action AuditEvent Entry",
@@ -156,11 +156,11 @@ def open(  # noqa: A001 - the name of the contract; read `tidegate.open`
     clock: Callable[[], datetime] | None = None,
     ids: Callable[[], str] | None = None,
 ) -> Store:
-    """Open the store in a folder, which is made at the first save.
+    """Open the store in a folder, which the first save creates.
 
     home: by default $TIDEGATE_HOME, else the user's data folder.
-    clock: returns the time, aware; by default the system's. ids: returns a fresh string at each call, from which every
-    id and nonce comes; by default random.
+    clock: returns the time, aware; by default the system's. ids: returns a fresh string at each call, the source of all
+    ids and nonces; by default random.
     Raises: InvalidArgument (home, settings), StorageError.
     """
     from tidegate.config.home import find_home
@@ -186,9 +186,9 @@ def open(  # noqa: A001 - the name of the contract; read `tidegate.open`
 
 
 def open_in_memory(*, clock: Callable[[], datetime] | None = None, ids: Callable[[], str] | None = None) -> Store:
-    """Open a new store that keeps everything in memory, for tests: the same policy, and nothing touches a disk.
+    """Open a new store in memory only, for tests, with the same policy.
 
-    clock, ids: as of `open`.
+    clock, ids: as in `open`.
     """
     from tidegate.storage.base import fresh_id
     from tidegate.storage.inmemory.provider import InMemoryProvider

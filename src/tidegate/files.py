@@ -1,4 +1,4 @@
-"""The owner's files: small ones are read whole, named ones as they are; a file is written whole or not at all."""
+"""The owner's files: read in full or line by line, by their exact names; written completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.errors import InvalidArgument, LimitExceeded, StorageError
 from tidegate.records.jsonl import LINE_BYTES_MAX
 
 DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
-"""A file that must be read as one piece. JSON Lines have no such bound."""
+"""The largest file that must be read in one piece. JSON Lines have no such limit."""
 
 _FILE_MODE = 0o600
 _LEFT_OVER = re.compile(r"\.tidegate-[0-9a-f]{16}\.new")
@@ -29,7 +29,7 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of a text file. text is None where it could not be read as text, and `reason` says why."""
+    """A line of a text file. text: None if it is not readable as text; then `reason` says why."""
 
     number: int
     text: str | None
@@ -41,9 +41,9 @@ class TextLine:
 
 
 def read_small(path: Path, bytes_max: int) -> bytes:
-    """Return all of a plain file; of one larger than `bytes_max`, one byte more than that.
+    """Return the content of a plain file; of one larger than `bytes_max`, that many bytes and one more.
 
-    Raises: OSError, also for anything but a plain file: a pipe would keep its reader waiting, a device never ends.
+    Raises: OSError, also for anything but a plain file: a pipe would block its reader, a device never ends.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
@@ -56,9 +56,9 @@ def read_small(path: Path, bytes_max: int) -> bytes:
 
 
 def read_small_text(path: Path, bytes_max: int) -> str:
-    """Return all of a small file that the owner may have written, without a byte order mark; "" when it is not there.
+    """Return the text of a small file of the owner, without a byte order mark; "" if it does not exist.
 
-    Raises: StorageError, which names it, when it is larger than `bytes_max`, not UTF-8 or not readable.
+    Raises: StorageError, which names the file, when it is larger than `bytes_max`, not UTF-8 or not readable.
     """
     try:
         data = read_small(path, bytes_max)
@@ -73,7 +73,7 @@ def read_small_text(path: Path, bytes_max: int) -> str:
 
 
 def named(path: str | Path) -> Path:
-    """Return a path as it was given: nothing in it is a URI. Raises: InvalidArgument."""
+    """Return a path exactly as given: no part of it is a URI. Raises: InvalidArgument."""
     text = str(path)
     if not text or "\0" in text:
         raise _bad("must be the path of a file")
@@ -86,15 +86,15 @@ def named(path: str | Path) -> Path:
 
 @contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to read. Raises: InvalidArgument when it is not there, not a plain file, or not readable."""
+    """Open a file to read. Raises: InvalidArgument when it does not exist, is not a plain file, or is not readable."""
     try:
-        # Not blocking, so that a pipe is found out instead of waited for.
+        # Not blocking, so that a pipe is detected instead of waited for.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         raise _unavailable() from None
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _bad("is not a plain file; save what it gives in one first")
+            raise _bad("is not a plain file; save its output in one first")
         try:
             yield file
         except OSError:
@@ -102,7 +102,7 @@ def reading(path: Path) -> Iterator[BinaryIO]:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path is that of a folder. Raises: InvalidArgument when nothing is there."""
+    """Return whether a path names a folder. Raises: InvalidArgument when it does not exist."""
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)
     except (OSError, ValueError):
@@ -116,7 +116,7 @@ def read_head(path: Path, size: int) -> bytes:
 
 
 def size_of(path: Path) -> int:
-    """Return how many bytes a file has. Raises: InvalidArgument."""
+    """Return the size of a file in bytes. Raises: InvalidArgument."""
     with reading(path) as file:
         return os.fstat(file.fileno()).st_size
 
@@ -128,7 +128,7 @@ def modified_at(path: Path) -> float:
 
 
 def read_text(path: Path) -> str:
-    """Return all of a file, as UTF-8 or, where it begins so, UTF-16. Raises: InvalidArgument, LimitExceeded."""
+    """Return the text of a file in UTF-8, or in UTF-16 if it begins so. Raises: InvalidArgument, LimitExceeded."""
     with reading(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > DOCUMENT_BYTES_MAX:
@@ -162,7 +162,7 @@ def read_lines(path: Path) -> Iterator[TextLine]:
                 line = _line(number, raw) if whole else _too_long(number, text)
                 if line.text != "":
                     yield line
-        except UnicodeError:  # in UTF-16 it is not known where the next line begins
+        except UnicodeError:  # in UTF-16 the start of the next line is unknown
             yield TextLine(number + 1, None, "not UTF-16")
 
 
@@ -171,7 +171,7 @@ def _line(number: int, raw: bytes | str) -> TextLine:
         text = raw if isinstance(raw, str) else raw.decode()
     except UnicodeDecodeError:
         return TextLine(number, None, "not UTF-8")
-    # A byte order mark begins a file, and so is in the middle where files were put together.
+    # A byte order mark begins a file, so concatenated files have it in the middle.
     return TextLine(number, text.removeprefix("\ufeff").strip(" \t\r\n"))
 
 
@@ -183,17 +183,17 @@ def _too_long(number: int, file: BinaryIO | TextIO) -> TextLine:
 
 @contextmanager
 def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Iterator[BinaryIO]:
-    """Open a file to write, readable for its owner alone. It gets its name once whole, on disk and passed by `check`.
+    """Open a file to write, readable only for its owner. It gets its name once complete, on disk and passed by `check`.
 
-    A file that has the name is replaced then, and left as it is when anything fails.
-    Raises: InvalidArgument when the name is that of anything but a file; StorageError.
+    It replaces an existing file of the name, which stays unchanged if anything fails.
+    Raises: InvalidArgument when anything but a file has the name; StorageError.
     """
-    if not path.name:  # "." and "/": no name could be put beside them
-        raise _bad("is there and is not a plain file")
+    if not path.name:  # "." and "/": no temporary file fits beside them
+        raise _bad("exists and is not a plain file")
     new = path.with_name(f".tidegate-{secrets.token_hex(8)}.new")
     try:
         if path.exists() and not path.is_file():
-            raise _bad("is there and is not a plain file")
+            raise _bad("exists and is not a plain file")
         _clear(path.parent)
         descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _FILE_MODE)
         with os.fdopen(descriptor, "wb") as file:
@@ -206,13 +206,13 @@ def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Ite
             os.replace(new, path)
         sync_folder(path.parent)
     except OSError:
-        raise StorageError("file: cannot be written; what was there before is as it was") from None
+        raise StorageError("file: cannot be written; an existing file was not changed") from None
     finally:
         new.unlink(missing_ok=True)
 
 
 def _clear(folder: Path) -> None:
-    """Remove what is left of files whose writing was killed. One that is being written is locked, and stays."""
+    """Remove leftovers of killed writes. A file that is being written is locked, and stays."""
     with suppress(OSError):
         for name in filter(_LEFT_OVER.fullmatch, os.listdir(folder)):
             with suppress(OSError):
@@ -220,7 +220,7 @@ def _clear(folder: Path) -> None:
 
 
 def _remove_unlocked(path: Path) -> None:
-    # To lock it takes the right to write. A link is not followed, and a pipe not waited for.
+    # Locking needs write permission. A link is not followed, and a pipe not waited for.
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -239,7 +239,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _unavailable() -> InvalidArgument:
-    return _bad("is not there or cannot be read; nothing was changed")
+    return _bad("does not exist or cannot be read; nothing was changed")
 
 
 def _bad(reason: str) -> InvalidArgument:

@@ -1,4 +1,4 @@
-"""A store: one home's memory, for any number of agents and sessions."""
+"""A store: the memory of one home, for any number of agents and sessions."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def utc_now() -> datetime:
 
 
 def _in_utc(clock: Callable[[], datetime]) -> Callable[[], datetime]:
-    """Return the same clock in UTC, whatever its zone: times leave as they are stored."""
+    """Return the same clock in UTC, whatever its zone: times are returned as stored."""
     return lambda: clock().astimezone(UTC)
 
 
 class Store:
-    """Opens sessions. Safe to share between threads; a context manager, closed at its end."""
+    """Opens sessions. Safe to share between threads. As a context manager it closes at the end."""
 
     def __init__(
         self,
@@ -82,30 +82,30 @@ class Store:
         origin: Origin = Origin.AGENT,
         generation: int = 0,
     ) -> Session:
-        """Return a session, opened or resumed: its taint is the higher of the stored one and `level`.
+        """Open or resume a session, and return it: its taint is the higher of the stored one and `level`.
 
-        name: survives restarts; without one the session is ephemeral: at exactly `level`, and nothing is stored of it.
-        It is kept in memory until it is ended, so a host that opens many ends them.
-        ceiling: how high it may ever rise; of a new session only. By default its parent's, else RESTRICTED.
+        name: survives restarts; without one the session is ephemeral: at exactly `level`, with nothing stored about it.
+        It stays in memory until it ends, so a host that opens many must end them.
+        ceiling: the highest taint that it may reach; of a new session only. By default its parent's, else RESTRICTED.
         parent: makes a child, at or above its parent's taint and under its parent's ceiling (P15).
-        origin: what the session's memories are marked with. generation: how many jobs led to it, one making the other.
+        origin: the mark on the session's memories. generation: the length of the chain of jobs that created it.
         Raises: InvalidArgument, Refused (ended, ceiling), StorageError.
         """
         row = self.sessions.open(agent, name, level, ceiling, parent.id if parent else None)
         return self._session(row, origin, generation)
 
     def resume(self, agent: str, name: str, *, origin: Origin = Origin.AGENT) -> Session:
-        """Return the living session of this name. Raises: Refused when nobody made it, or when it has ended."""
+        """Return the active session of this name. Raises: Refused when it does not exist or has ended."""
         return self._session(self.sessions.find(agent, name), origin)
 
     def transfer(self, agent: str) -> Transfer:
         """Return export, import, backup and restore of one agent's memories, for its owner. Raises: InvalidArgument."""
-        from tidegate.transfer.transfer import Transfer  # sessions do without it
+        from tidegate.transfer.transfer import Transfer  # sessions do not need it
 
         return Transfer(self._owner_context(agent), self._limits, audit_reads=self._audit_reads)
 
     def owner(self, agent: str) -> Owner:
-        """Return the owner commands for one agent's memory, at every level. They are never for a model.
+        """Return the owner commands on one agent's memory, at every level. Never for a model.
 
         Raises: InvalidArgument.
         """
@@ -115,15 +115,15 @@ class Store:
 
     @property
     def flow(self) -> FlowChecks:
-        """Return the gate's checks of what goes to servers and channels and comes back, for whoever builds on it."""
+        """Return the gate's checks of flows to and from servers and channels, for code that builds on them."""
         return self._gate.flow
 
     def agents(self) -> list[str]:
-        """Return the agents that something was ever saved for, by name. For the owner. Raises: StorageError."""
+        """Return all agents with stored data, by name. For the owner. Raises: StorageError."""
         return self._provider.agents()
 
     def close(self) -> None:
-        """Give back every file and connection. What was acknowledged stays."""
+        """Close every file and connection. Acknowledged changes stay."""
         self._provider.close()
 
     def __enter__(self) -> Self:
@@ -141,7 +141,7 @@ class Store:
         return OwnerContext(self._provider, agent, self._clock, self._ids, self._expiry, self.sessions, audit_log)
 
     def tidy_runs(self, agent: str, level: Level) -> int:
-        """Really remove old runs of jobs that nobody needs; return how many versions. Raises: StorageError."""
+        """Permanently remove old runs of jobs; return the number of removed versions. Raises: StorageError."""
         from tidegate.jobs.retention import purge_old_runs
 
         return purge_old_runs(self._provider, self._clock, check_agent(agent), level)

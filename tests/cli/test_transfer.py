@@ -174,7 +174,7 @@ def test_the_kind_can_be_named_in_any_case_and_a_wrong_one_is_refused(cli: Run, 
 def test_d16_a_source_that_is_not_there_is_exit_2(cli: Run, tmp_path: Path) -> None:
     ran = cli("import", str(tmp_path / "none"))
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "tidegate: file: is not there or cannot be read; nothing was changed\n"
+    assert ran.err == "tidegate: file: does not exist or cannot be read; nothing was changed\n"
 
 
 def test_progress_is_told_on_standard_error(cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_a_restore_asks_and_without_a_terminal_needs_yes(cli: Run, tmp_path: Pat
 
 def test_a_restore_of_what_is_no_backup_says_so_before_it_asks(cli: Run, tmp_path: Path, other: list[str]) -> None:
     ran = cli("restore-backup", str(tmp_path / "nowhere"), *other)
-    assert (ran.code, ran.err) == (2, "tidegate: file: is not there or cannot be read; nothing was changed\n")
+    assert (ran.code, ran.err) == (2, "tidegate: file: does not exist or cannot be read; nothing was changed\n")
     (tmp_path / "b").write_text("no backup")
     assert cli("restore-backup", str(tmp_path / "b"), *other).err == "tidegate: file: is not a backup, or is damaged\n"
     save(cli, "a", "x")

@@ -181,7 +181,7 @@ def test_d16_a_source_that_vanishes_deletes_nothing(scene: Scene) -> None:
     (notes / "b.md").unlink()
     assert scene.take(notes).counts == (0, 0, 1, 0, 0)
     notes.rename(scene.folder / "elsewhere")
-    with pytest.raises(InvalidArgument, match="file: is not there or cannot be read; nothing was changed"):
+    with pytest.raises(InvalidArgument, match="file: does not exist or cannot be read; nothing was changed"):
         scene.take(notes)
     assert scene.export() == before
 
@@ -199,7 +199,7 @@ def test_a_file_that_fails_while_it_is_read_is_an_error(put: Any, monkeypatch: p
         raise OSError
 
     monkeypatch.setattr("tidegate.files.decode", fail)
-    with pytest.raises(InvalidArgument, match="is not there or cannot be read"):
+    with pytest.raises(InvalidArgument, match="does not exist or cannot be read"):
         open_source(path)
 
 
