@@ -1,4 +1,4 @@
-"""The tools that a model can call, the same at every taint: a list that varied would tell of what was read (P5)."""
+"""The tools that a model can call, the same at every taint: a list that varied would reveal what was read (P5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cron tools: what an agent does later, by itself, at the level of the session that scheduled it (P16)."""
+"""The cron tools: work that an agent does later, at the level of the session that scheduled it (P16)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _save(session: Session, arguments: Arguments) -> dict[str, Any]:
 
 def _get(session: Session, arguments: Arguments) -> dict[str, Any]:
     memory = session.memory.get(arguments["key"])
-    # A key that is not there is answered in the form it would have.
+    # An unknown key is answered in its stored form.
     return results.found(memory.key if memory else check_key(arguments["key"], session.limits), memory)
 
 

@@ -1,4 +1,4 @@
-"""Results as JSON objects: exactly the documented fields, in one order everywhere."""
+"""Results as JSON objects: exactly the documented fields, always in the same order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def searched(query: str, hits: Hits) -> dict[str, Any]:
 
 
 def explained(query: str, explanation: Explanation) -> dict[str, Any]:
-    """Return the result of a search, with how it came about: for the owner, not a tool's result."""
+    """Return the result of a search, with its explanation: for the owner, not a tool's result."""
     how = {
         "words": {word: list(terms) for word, terms in explanation.words.items()},
         "looked_up": list(explanation.looked_up),

@@ -1,4 +1,4 @@
-"""The few shapes that make up the tools' schemas.
+"""The shapes that make up the tools' schemas.
 
 Input schemas use only what strict hosts accept: objects, arrays, strings and whole numbers, one type each. Schemas of
 answers are brief: a client sends every word of them to its model, or ignores them.
@@ -46,8 +46,8 @@ def inputs(properties: dict[str, Schema], *, required: Sequence[str] = ()) -> Sc
 def outputs(properties: dict[str, Schema]) -> Schema:
     """Return the schema of a tool's result, or of its error.
 
-    Nothing is required, since widely used clients hold an error's structured content to this schema as well, and
-    would show their own complaint in place of it.
+    Nothing is required, because widely used clients validate an error's structured content against this schema too, and
+    would show their own complaint instead.
     """
     return record({**properties, "error": {"type": "object"}})
 

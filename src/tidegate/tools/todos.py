@@ -1,4 +1,4 @@
-"""The to-do tools, for agents that keep a list of what they are doing."""
+"""The to-do tools, for agents that keep a list of their work."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Schema = dict[str, Any]
 """A JSON Schema, as hosts read it."""
 
 Arguments = dict[str, Any]
-"""Arguments as a model sent them, without those that are null."""
+"""Arguments as a model sent them, without nulls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Annotations:
 class Tool:
     """One tool: its description for hosts and models, and its work.
 
-    work: gets arguments whose names are checked, without nulls, with every required one.
+    work: gets arguments with checked names, without nulls, with all required ones.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Tool:
 
     @property
     def read_only(self) -> bool:
-        """Return whether it changes nothing."""
+        """Return whether the tool changes nothing."""
         return self.annotations.read_only
 
     def run(self, session: Session, arguments: Mapping[str, Any]) -> dict[str, Any]:
