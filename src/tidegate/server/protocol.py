@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from tidegate.tools.tool import Tool
 
 READ_AHEAD_MAX = 1024
-"""The most lines that are read ahead of their answers; then the client waits."""
+"""The maximum number of lines read before their answers; then the client waits."""
 
 READ_AHEAD_BYTES_MAX = 16 * 1024 * 1024
-"""Their size together; a longer line is read when it is alone. Its parsed form takes 16 times as much memory."""
+"""Their maximum total size; a longer line is read alone. The parsed form takes 16 times as much memory."""
 
 LIST_TTL_MS = 60 * 60 * 1000
 """How long a client may keep the list of tools."""
 
 DRAIN_SECONDS = 3.0
-"""How long lines that were read may still be answered, once the input has ended or a signal came."""
+"""How long read lines may still be answered after the input has ended or a signal came."""
 
-# P12: the SDK logs what it cannot validate, contents included.
+# P12: the SDK logs invalid messages, contents included.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 logging.getLogger("mcp").propagate = False
 
 
 def build(served: ServedSession, *, instructions: str) -> Server[Any]:
-    """Return the server of one session, for any transport of the SDK. What lists and greets needs no session."""
-    # The same for everyone, whatever the session may see: so any cache may keep it (P5).
+    """Return the server of one session, for any transport of the SDK. Lists and the handshake need no session."""
+    # The same for every session, whatever it may see: so any cache may keep it (P5).
     tools = [_definition(tool) for tool in TOOLS.values()]
     listing = types.ListToolsResult(tools=tools, ttl_ms=LIST_TTL_MS, cache_scope="public")
     resources = MemoryResources(served)
@@ -87,9 +87,9 @@ async def answer(served: ServedSession, name: str, arguments: dict[str, Any]) ->
 
 
 class ClientConnection:
-    """One client on a wire: it carries messages between the wire and the server, and ends in good order.
+    """One client on a wire: it carries messages between the wire and the server, and ends in order.
 
-    ending: set it to stop reading, answer what was read, and return.
+    ending: set it to stop reading, answer all read lines, and return.
     """
 
     def __init__(self, server: Server[Any], wire: stdio.Wire) -> None:
@@ -105,7 +105,7 @@ class ClientConnection:
 
     async def run(self, *, at_end: Callable[[], None]) -> None:
         """Serve until the input ends or `ending` is set. at_end: called as soon as that happens."""
-        # Not one of anyio's workers: those are waited for at exit, and this one may wait for the client permanently.
+        # Not one of anyio's workers: exit waits for those, and this one may wait for the client indefinitely.
         threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._forward)
@@ -127,7 +127,7 @@ class ClientConnection:
     # In the thread that reads
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        with suppress(OSError, RuntimeError):  # RuntimeError: the loop is closed, so all is over
+        with suppress(OSError, RuntimeError):  # RuntimeError: the loop is closed, so serving is over
             counted = _Counted(self._wire.incoming)
             for line in stdio.read(counted):
                 self._room.take(counted.take_count())
@@ -143,7 +143,7 @@ class ClientConnection:
             self._lines.send_nowait(line)
 
     async def _settle(self) -> None:
-        """Count one line less that waits for its answer: it has one, or needs none."""
+        """Count one waiting line less: it has its answer, or needs none."""
         self._room.give()
         self._unsettled -= 1
         if self._unsettled == 0 and self.ending.is_set():
@@ -177,7 +177,7 @@ class ClientConnection:
 
 
 class _Room:
-    """Room for lines that were read and have no answer yet. All bytes are given back together, when no line waits."""
+    """Room for read lines without an answer yet. All bytes are returned together, when no line waits."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -194,7 +194,7 @@ class _Room:
             self._bytes += size
 
     def give(self) -> None:
-        """Give the room of one line back."""
+        """Return the room of one line."""
         with self._changed:
             self._lines -= 1
             self._bytes *= self._lines > 0
@@ -202,7 +202,7 @@ class _Room:
 
 
 class _Counted:
-    """Lines of a file, and their size since last asked."""
+    """The lines of a file, and their size since the last count."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

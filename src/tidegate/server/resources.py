@@ -1,6 +1,6 @@
-"""A session's memories, for MCP clients that put them into their prompts: as a resource, and as a prompt.
+"""A session's memories for the prompts of MCP clients: as a resource, and as a prompt.
 
-Each is read through the gate, like a tool call (P4, P7); the lists are the same at every taint (P5).
+Each read passes the gate, like a tool call (P4, P7); the lists are the same at every taint (P5).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class MemoryResources:
 
 
 def shown(error: TidegateError) -> dict[str, object]:
-    """Return an error as clients see it: where the session has ended, with how to go on."""
+    """Return an error as clients see it; if the session has ended, with how to continue."""
     found = error.to_dict()
     if isinstance(error, Refused) and error.rule is PolicyRule.P7:
         found["message"] = f"{error.message}; then start this server again (tidegate mcp --session NAME)"

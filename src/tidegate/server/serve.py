@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidegate.server.served_session import ServedSession
 
 EXIT_SECONDS = 4.0
-"""After this time the process ends, whatever still hangs. A save that hangs is then stored whole or not at all."""
+"""After this time the process ends, even if a call hangs. A hanging save is then stored completely or not at all."""
 
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
 _ANY_LENGTH = Limits(key_chars_max=sys.maxsize)  # how long a name may be is a setting: each opening reads it

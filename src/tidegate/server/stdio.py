@@ -1,4 +1,4 @@
-"""JSON-RPC over standard input and output: one message a line, in UTF-8 whatever the locale says.
+"""JSON-RPC over standard input and output: one message a line, in UTF-8 regardless of the locale.
 
 The input is untrusted: each line is a message, a fault that can be answered, or blank. No line ends the server.
 """
@@ -13,25 +13,25 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
-"""The longest line that is read: well above the largest content, with every character of it escaped."""
+"""The longest line that is read: well above the largest content with every character escaped."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 
 _SKIP_BYTES = 64 * 1024
-# Valid inside JSON strings, and ends of a line to some clients.
+# Valid inside JSON strings, but line ends to some clients.
 _LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 class MessageLines(Protocol):
-    """A file of which only lines are read."""
+    """A file that is read by lines only."""
 
     def readline(self, limit: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The answer to a line that is no message. id: of the request, where it has a usable one."""
+    """The answer to a line that is not a message. id: of the request, if it has a usable one."""
 
     code: int
     message: str
@@ -47,9 +47,9 @@ class Wire:
 
 
 def claim() -> Wire:
-    """Take standard input and output for the protocol alone.
+    """Reserve standard input and output for the protocol.
 
-    From now on, other readers find the end of the file, and other output goes to standard error.
+    From then on other readers find the end of the file, and other output goes to standard error.
     Raises: OSError when one of them is closed.
     """
     sys.stdout.flush()
@@ -73,7 +73,7 @@ def read(incoming: MessageLines, *, bytes_max: int = LINE_BYTES_MAX) -> Iterator
 
 
 def parse(line: bytes) -> dict[str, Any] | Fault | None:
-    """Return the content of a line: a JSON object with an id that can be answered, a fault, or None when it is blank.
+    """Return the content of a line: a JSON object with an answerable id, a fault, or None if it is blank.
 
     Of duplicate keys the last counts. Lone surrogates in values are kept: the tools refuse them by argument.
     """
@@ -92,7 +92,7 @@ def parse(line: bytes) -> dict[str, Any] | Fault | None:
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """Return a message as one line of UTF-8. Lone surrogates, which have no UTF-8, become question marks."""
+    """Return a message as one line of UTF-8. Lone surrogates, which UTF-8 lacks, become question marks."""
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
     for end, escape in _LINE_ENDS.items():
         text = text.replace(end, escape)
@@ -100,7 +100,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def write(outgoing: BinaryIO, line: bytes) -> None:
-    """Write all of a line. Blocks. Raises: OSError when nobody reads any more."""
+    """Write a complete line. Blocks. Raises: OSError when the reader is gone."""
     rest = memoryview(line)
     while rest:
         rest = rest[outgoing.write(rest) :]
