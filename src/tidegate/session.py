@@ -1,4 +1,4 @@
-"""A session as its host holds it: its memory, its tools, its taint."""
+"""A session as the host uses it: its memory, its tools, its taint."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class SessionMemory:
-    """The five verbs of one session. Everything goes through the gate."""
+    """The five verbs of one session. All pass the gate."""
 
     def __init__(self, gate: Gate, handle: SessionHandle, limits: Limits, origin: Origin) -> None:
         self._gate = gate
@@ -47,7 +47,7 @@ class SessionMemory:
         self._origin = origin
 
     def save(self, key: str, content: str, tags: Iterable[str] | str | None = None) -> Saved:
-        """Return what was stored, at the session's live taint: created, updated or unchanged.
+        """Save a memory at the session's live taint, and return what was stored: created, updated or unchanged.
 
         key: 1 to 256 code points, kept in NFC. content: up to 1 MiB of UTF-8, kept exactly. tags: up to 64.
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
@@ -55,12 +55,12 @@ class SessionMemory:
         return self.save_many([(key, content, tags)])[0]
 
     def save_many(self, items: Iterable[tuple[str, str, Iterable[str] | str | None]]) -> list[Saved]:
-        """Return what was stored, in the order given; all of it in one transaction, or nothing. Raises: as `save`."""
+        """Save all items in one transaction, or none, and return what was stored, in order. Raises: as `save`."""
         checked = [self._item(*check_item(item)) for item in items]
         return self._gate.write(self._handle, "memory_save", partial(memory.save, items=checked))
 
     def get(self, key: str) -> Memory | None:
-        """Return the highest visible variant, content whole; None alike for what is hidden, deleted or never was.
+        """Return the highest visible variant in full; None, without a difference, if hidden, deleted or never saved.
 
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
         """
@@ -68,12 +68,12 @@ class SessionMemory:
         return self._gate.read(self._handle, "memory_get", partial(memory.get, key=key))
 
     def search(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Hits:
-        """Return the visible memories that match, best first, and whether the search ran to its end.
+        """Return the visible memories that match, best first, and whether the search was complete.
 
         query: plain words in any language; nothing in it is syntax. Empty or wordless: no hits.
         max_results: 1 to 100, counted after shadowing. Contents are excerpts of up to 500 code points.
-        Scores: BM25 and what the texts of the best add to it, comparable within one call; only what is visible has a
-        part in them (P5).
+        Scores: BM25 plus gains from the texts of the best hits, comparable in one call; only visible memories affect
+        them (P5).
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
         """
         query = check_query(query, self._limits)
@@ -82,7 +82,7 @@ class SessionMemory:
         return self._gate.read(self._handle, "memory_search", verb)
 
     def explain(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Explanation:
-        """Return the hits of `search`, the terms that the query became, and each score by its parts. Raises: as it."""
+        """Return the hits of `search`, the terms of the query, and the parts of each score. Raises: as `search`."""
         query = check_query(query, self._limits)
         most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
         verb = partial(search.explain, query=analyse_query(query), max_results=most)
@@ -93,9 +93,9 @@ class SessionMemory:
         return Listing(self._gate, self._handle, check_tag(tag, self._limits))
 
     def delete(self, key: str) -> Deleted:
-        """Hide the memory at the session's own level; return it, and which lower variant shows again.
+        """Hide the memory at the session's own level; return it, and the level of a lower variant that shows again.
 
-        Raises: NotFound (with `visible_at` where a lower variant is visible), InvalidArgument, LimitExceeded,
+        Raises: NotFound (with `visible_at` if a lower variant is visible), InvalidArgument, LimitExceeded,
         Refused, StorageError.
         """
         key = check_key(key, self._limits)
@@ -104,12 +104,12 @@ class SessionMemory:
     def _item(self, key: object, content: object, tags: object = None) -> NewRecord:
         key, content = check_key(key, self._limits), check_content(content, self._limits)
         checked = check_tags(tags, self._limits)
-        # Analysed here, before the transaction, so that no lock is held meanwhile.
+        # Analysed here, before the transaction, so that no lock is held during it.
         return NewRecord(RecordKind.MEMORY, key, content, checked, self._origin, analyse(key, checked, content))
 
 
 class Listing:
-    """Memories in key order: iterate for all of them, or take them page by page."""
+    """Memories in key order: iterate over all, or read them page by page."""
 
     def __init__(self, gate: Gate, handle: SessionHandle, tag: str | None) -> None:
         self._gate = gate
@@ -119,7 +119,7 @@ class Listing:
     def page(self, limit: int | None = PAGE_DEFAULT, cursor: str | None = None) -> Page:
         """Return at most `limit` (1 to 200) memories after `cursor`, contents as excerpts of up to 500 code points.
 
-        cursor: `next_cursor` of the page before; it holds for this agent, taint and tag only.
+        cursor: `next_cursor` of the page before; valid for this agent, taint and tag only.
         Raises: InvalidArgument, Refused, StorageError.
         """
         most = check_number("limit", limit, default=PAGE_DEFAULT, most=PAGE_MAX)
@@ -127,7 +127,7 @@ class Listing:
         return self._gate.read(self._handle, "memory_list", verb)
 
     def __iter__(self) -> Iterator[Memory]:
-        """Yield every memory, read page by page. Raises: as `page`, and when the taint rises meanwhile."""
+        """Yield every memory, read page by page. Raises: as `page`, and if the taint rises in between."""
         page = self.page(PAGE_MAX)
         yield from page.memories
         while page.next_cursor is not None:
@@ -136,18 +136,18 @@ class Listing:
 
 
 class CallableTool(Protocol):
-    """What `call_tool` needs of a tool: the surfaces show the rest of it."""
+    """The part of a tool that `call_tool` needs; the surfaces show the rest."""
 
     @property
     def read_only(self) -> bool:
-        """Return whether it changes nothing: then it may run before its session is looked up."""
+        """Return whether the tool changes nothing: then it may run before its session is looked up."""
 
     def run(self, session: Session, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Return the result, as the tool's output schema says. Raises: the errors of `tidegate.errors`."""
+        """Return the result in the tool's output schema. Raises: the errors of `tidegate.errors`."""
 
 
 class Session:
-    """One conversation of one agent. What it holds of the store is its id: all else is looked up at each call."""
+    """One conversation of one agent. It keeps only the session's id: each call looks up everything else."""
 
     def __init__(
         self,
@@ -177,40 +177,40 @@ class Session:
         self._generation = generation
 
     def __repr__(self) -> str:
-        """Return whose it is, and its taint as of now, looked up without an entry. Never raises."""
+        """Return its agent, name and current taint, without an audit entry. Never raises."""
         try:
             row = self._sessions.read(self.id)
             state = "ended" if row is None or row.ended else f"taint={row.taint}"
-        except TidegateError:  # the store is closed, say
+        except TidegateError:  # for example, the store is closed
             state = "not to be read"
         return f"<Session agent={self.agent!r} name={self.name!r} {state}>"
 
     @property
     def jobs(self) -> SessionJobs:
-        """Return the jobs that the session sees, and those that it makes."""
-        from tidegate.jobs.session_jobs import SessionJobs  # most sessions do without them
+        """Return the jobs that the session sees and creates."""
+        from tidegate.jobs.session_jobs import SessionJobs  # most sessions do not need them
 
         return SessionJobs(self._gate, self._handle, self.limits, self._origin, self._generation)
 
     @property
     def runs(self) -> SessionRuns:
-        """Return the runs of jobs at the session's own level, for whoever carries them out. Never for a model."""
+        """Return the runs of jobs at the session's own level, for the worker that runs them. Never for a model."""
         from tidegate.jobs.runs import SessionRuns
 
         return SessionRuns(self._gate, self._handle)
 
     @property
     def taint(self) -> Level:
-        """Return the highest level of anything the session has read, as of now. Raises: Refused when it has ended."""
+        """Return the highest level of anything that the session has read so far. Raises: Refused when it has ended."""
         return self._sessions.living(self.id).taint
 
     @property
     def ceiling(self) -> Level:
-        """Return the level that the taint may never pass, as of now. Raises: Refused when the session has ended."""
+        """Return the current upper limit of the taint. Raises: Refused when the session has ended."""
         return self._sessions.living(self.id).ceiling
 
     def marking(self, origin: Origin) -> Session:
-        """Return the same session, marking what it saves with another origin, never with a more trusted one (P18)."""
+        """Return the same session, which marks its saves with another origin, never with a more trusted one (P18)."""
         origin = least_trusted((origin, self._origin))
         if origin is self._origin:
             return self
@@ -219,17 +219,17 @@ class Session:
         return Session(row, self._gate, self._sessions, toolset, self.limits, origin, self._ids, generation=generation)
 
     def check_output(self, clearance: Level | None, *, channel: str) -> None:
-        """Check that what the session says may go to a channel now: PRE_OUTPUT, asked for every part of an answer.
+        """Check that the session's output may go to a channel now: PRE_OUTPUT, for every part of an answer.
 
-        clearance: the highest level that the channel may show; None: nobody said, so nothing may. channel: its name.
+        clearance: the highest level that the channel may show; None: nothing. channel: its name.
         Raises: Refused (ended, clearance).
         """
         self._gate.flow.check_output(self.id, channel, clearance)
 
     def call_tool(self, name: str, arguments: Mapping[str, object] | None = None) -> dict[str, object]:
-        """Return the result of a tool that the model called: one JSON object.
+        """Run a tool that the model called, and return its result: one JSON object.
 
-        arguments: as the model sent them. Those that try to choose a level are taken out, and audited (P2).
+        arguments: as the model sent them. Those that try to choose a level are removed and audited (P2).
         Raises: InvalidArgument, LimitExceeded, NotFound, Refused, StorageError.
         """
         if name in self._toolset and self._toolset[name].read_only:
@@ -245,9 +245,9 @@ class Session:
         return self._toolset[name].run(self, kept)
 
     def context(self, *, chars_max: int = CONTEXT_CHARS_MAX) -> Context:
-        """Return what the session remembers, as a block for a prompt: rules, preferences, persona, then projects.
+        """Return the session's memories as a block for a prompt: rules, preferences, persona, then projects.
 
-        chars_max: the budget of the memories in it, 100,000 at most. The block is data (P18): it goes into a user
+        chars_max: the budget of the memories in it, at most 100,000. The block is data (P18): it goes into a user
         message, never into the system prompt. Raises: Refused, StorageError.
         """
         return self._gate.read(self._handle, "context", partial(context, ids=self._ids, chars_max=chars_max))

@@ -1,8 +1,8 @@
-"""The gate: the only door to the data. It asks the policy before and after, and hands out views.
+"""The gate: the only way to the data. It asks the policy before and after each verb, and hands out views.
 
 Before a verb runs, PRE_TOOL_CALL forces the classification: the view is built at the session's live taint, and
 writes go to that view's own compartment. Before a result leaves, POST_TOOL_RESPONSE checks each record in it.
-Whatever fails in between fails closed (P17).
+Any failure in between fails closed (P17).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """What a verb answers, and the records that it drew on: they are checked before the value leaves."""
+    """A verb's answer, and the records that it used: they are checked before the value leaves."""
 
     value: T
     records: Collection[Record]
@@ -40,7 +40,7 @@ class Answer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Who writes, and when: what a verb that writes needs beside its view."""
+    """Who writes, and when: a writing verb needs this in addition to its view."""
 
     session: str
     at: datetime
@@ -49,12 +49,12 @@ class Act:
 
 @dataclass(slots=True)
 class SessionHandle:
-    """A session, and its row when last looked at. Only a guess: nothing leaves on its word."""
+    """A session, and its row when last read. Only a guess: no answer relies on it."""
 
     id: str
     seen: SessionRow | None
     looks: int = 0
-    """How often it was looked up: what changes it is nobody's concern, only that it changed."""
+    """The number of lookups. Only a difference matters, not who looked."""
 
 
 class Gate:
@@ -79,13 +79,13 @@ class Gate:
         self.flow = FlowChecks(sessions, audit_log)
 
     def read(self, handle: SessionHandle, tool: str, verb: Callable[[View], Answer[T]]) -> T:
-        """Return what a reading verb answers to the session. Raises: Refused, StorageError, and what the verb raises.
+        """Return a reading verb's answer to the session. Raises: Refused, StorageError, and the verb's errors.
 
-        The verb runs at the taint that was last seen, which a read may do unseen; its answer, or its error, leaves
-        only if the session is still the same (P4, P13). So a read looks the session up once, after the fact.
+        The verb runs at the last seen taint, which is harmless for a read: its answer, or its error, leaves only if the
+        session is still the same (P4, P13). So a read looks up the session once, afterwards.
         """
         seen = handle.seen
-        while True:  # each turn follows a raise or an end, of which a session has few
+        while True:  # repeats only after a raise or an end, of which a session has few
             row = self._admitted(seen, tool, (tool,))
             try:
                 with self._views.view(row.agent, row.taint) as view:
@@ -100,23 +100,23 @@ class Gate:
                 return self._release(row, tool, answer)
 
     def write(self, handle: SessionHandle, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
-        """Return what a writing verb answers, once its change and entry are stored. Raises: as `read`."""
+        """Return a writing verb's answer, once its change and entry are stored. Raises: as `read`."""
         while True:  # as above
             row = self.admit(handle, tool, (tool,))
             with self._audit_log.refusing(tool), suppress(OvertakenError):
                 return self._write(row, verb)
 
     def run_reading(self, handle: SessionHandle, tool: str, run: Callable[[], T]) -> T:
-        """Return what a tool that only reads answers. The look-up of the read in it is the only one.
+        """Return the answer of a tool that only reads. The lookup of its read is the only one.
 
-        What it answers without a read, an error above all, leaves after a look-up of its own (P4, P13).
-        Raises: Refused, and what the tool raises.
+        An answer without a read, mostly an error, leaves after its own lookup (P4, P13).
+        Raises: Refused, and the tool's errors.
         """
         before = handle.looks
         try:
             answer = run()
         except Refused:
-            raise  # the read in it was refused, and that is entered
+            raise  # its read was refused, which is already entered
         except Exception:
             self.admit(handle, tool, (tool,))
             raise
@@ -125,11 +125,11 @@ class Gate:
         return answer
 
     def admit(self, handle: SessionHandle, tool: str, known_tools: Collection[str]) -> SessionRow:
-        """Return the session as it is, if PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
+        """Return the session's row, if PRE_TOOL_CALL admits it. Raises: Refused (unknown, ended, unknown tool)."""
         return self._admitted(self._look(handle), tool, known_tools)
 
     def _admitted(self, row: SessionRow | None, tool: str, known_tools: Collection[str]) -> SessionRow:
-        known = tool if tool in known_tools else "unknown tool"  # P12: a name of the model's making is content
+        known = tool if tool in known_tools else "unknown tool"  # P12: a name that the model invented is content
         return self._audit_log.require(row, decide(PreToolCall(state_of(row), tool, known_tools)), known)[0]
 
     def note_attempt(self, handle: SessionHandle, tool: str, arguments: Collection[str]) -> None:
@@ -140,7 +140,7 @@ class Gate:
     def _look(self, handle: SessionHandle) -> SessionRow | None:
         handle.seen = found = self._sessions.read(handle.id)
         handle.looks += 1
-        return found  # not `handle.seen`: another thread may have written there meanwhile what it saw before
+        return found  # not `handle.seen`: another thread may have written an older row there
 
     def _release(self, row: SessionRow, tool: str, answer: Answer[T]) -> T:
         if self._audit_reads:
@@ -158,5 +158,5 @@ class Gate:
 
 
 def _judge(row: SessionRow, answer: Answer[T]) -> Decision:
-    """Ask POST_TOOL_RESPONSE: every record that the answer drew on, against the session as it is now."""
+    """Ask POST_TOOL_RESPONSE about every record that the answer used, with the session's current state."""
     return decide(PostToolResponse(row.state, row.agent, [(each.agent, each.level) for each in answer.records]))

@@ -1,4 +1,4 @@
-"""Save, get, list and delete as functions of a view: no level, no store, no session can be named here."""
+"""Save, get, list and delete as functions of a view: they cannot name a level, a store or a session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def save(view: WritableView, act: Act, items: Sequence[NewRecord]) -> Answer[lis
 
 
 def get(view: View, key: str) -> Answer[Memory | None]:
-    """Return the highest visible variant, whole, with a word when a lower one is newer."""
+    """Return the highest visible variant in full, with a note if a lower one is newer."""
     variants = records.variants(view.visible, RecordKind.MEMORY, key)
     if not variants:
         return Answer(None, ())
@@ -39,7 +39,7 @@ def page(view: View, *, tag: str | None, limit: int, cursor: str | None) -> Answ
     own = view.visible[0]
     after = read_cursor(cursor, own.agent, own.level, tag)
     size, memories, drawn_on = AnswerSize(), list[Memory](), list[Record]()
-    batch = limit // len(view.visible) + 2  # of each level; most pages need no second one
+    batch = limit // len(view.visible) + 2  # from each level; most pages need no second batch
     for record in records.merged(view, RecordKind.MEMORY, tag=tag, after=after, batch=batch, chars_max=LOOK_AHEAD):
         memory = _memory(record, short=True)
         fits = size.takes(memory)
@@ -52,7 +52,7 @@ def page(view: View, *, tag: str | None, limit: int, cursor: str | None) -> Answ
 
 
 def delete(view: WritableView, act: Act, key: str) -> Answer[Deleted]:
-    """Hide the memory at the view's own level. Raises: NotFound, saying where else the key is visible."""
+    """Hide the memory at the view's own level. Raises: NotFound, which says where else the key is visible."""
     own = view.own.read(RecordKind.MEMORY, key)
     lower = records.variants(view.visible[1:], RecordKind.MEMORY, key)
     if own is None or not own.live:

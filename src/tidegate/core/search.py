@@ -1,4 +1,4 @@
-"""Search over a view: shadowed first, then matched, ranked and limited, by what is visible alone (P5)."""
+"""Search over a view: shadow first, then match, rank and limit, using only visible data (P5)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tidegate.storage.base import BudgetSpentError, Candidate, View
 
 
 def search(view: View, query: Query, *, echoed: str, max_results: int) -> Answer[Hits]:
-    """Return the visible memories that match, best first. echoed: what else the answer will hold."""
+    """Return the visible memories that match, best first. echoed: other text that the answer will hold."""
     with view.snapshot():
         return _hits(view, _ranked(view, query, max_results), echoed, max_results)
 
 
 def explain(view: View, query: Query, *, max_results: int) -> Answer[Explanation]:
-    """Return the same hits, with the terms that the query became and each score by its parts."""
+    """Return the same hits, with the terms of the query and the parts of each score."""
     with view.snapshot():
         ranking = _ranked(view, query, max_results)
         found = _hits(view, ranking, "", max_results)
@@ -39,8 +39,8 @@ def explain(view: View, query: Query, *, max_results: int) -> Answer[Explanation
     return Answer(Explanation(words, ranking.probe, ranking.common, found.value, tuple(parts)), found.records)
 
 
-class _Found(NamedTuple):  # there are hundreds in a search: a dataclass takes longer to make
-    """A candidate, how deep in the view it lies, and how well it matches: BM25."""
+class _Found(NamedTuple):  # a search creates hundreds: a dataclass is slower
+    """A candidate, its depth in the view, and its BM25 score."""
 
     key: str
     depth: int
@@ -50,9 +50,9 @@ class _Found(NamedTuple):  # there are hundreds in a search: a dataclass takes l
 
 @dataclass(frozen=True, slots=True)
 class _RankedCandidate:
-    """A candidate with its score: the base, which is BM25, and what its text adds.
+    """A candidate with its score: the base, which is BM25, and the gain from its text.
 
-    record: with the beginning of its content, once that was read.
+    record: with the start of its content, once read.
     """
 
     key: str
@@ -66,7 +66,7 @@ class _RankedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class _Ranking:
-    """The best candidates in their order, as many as are asked for or were read, and what they were found by."""
+    """The best candidates in order, as many as requested or read, and the terms that found them."""
 
     query: Query
     probe: tuple[str, ...]
@@ -76,7 +76,7 @@ class _Ranking:
 
 
 class _Corpus:
-    """What ranking knows of the words in a view: pooled over its compartments, so that scores compare."""
+    """Statistics on the words in a view, pooled over its compartments so that scores are comparable."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -85,7 +85,7 @@ class _Corpus:
         self._held: list[set[str]] = [set() for _ in view.visible]
 
     def count(self, terms: Collection[str]) -> None:
-        """Learn in how many memories the terms stand. What is common by now is not counted further down."""
+        """Count in how many memories the terms occur. A term that is already common is not counted further down."""
         for compartment, held in zip(self._view.visible, self._held, strict=True):
             rare = [term for term in terms if self.frequencies[term] < rank.FREQUENCY_MAX]
             found = compartment.frequencies(rare)
@@ -93,11 +93,11 @@ class _Corpus:
             held.update(term for term, number in found.items() if number)
 
     def held(self, depth: int, terms: Sequence[str]) -> list[str]:
-        """Return those of the terms that a compartment holds, as far as they were counted there."""
+        """Return the terms that a compartment holds, of those counted there."""
         return [term for term in terms if term in self._held[depth]]
 
     def words_like(self, word: Word) -> Iterator[str]:
-        """Yield words in the vocabulary that begin as the word does, or nearly."""
+        """Yield words of the vocabulary that begin like the word, or nearly so."""
         for compartment in self._view.visible:
             for first, below in spelling.ranges(word):
                 yield from compartment.vocabulary(first, below, limit=spelling.VOCABULARY_MAX)
@@ -113,7 +113,7 @@ def _ranked(view: View, query: Query, max_results: int) -> _Ranking:
     complete = all(compartment.index_whole() for compartment in view.visible)
     for depth in range(len(view.visible)):
         newest = list[Candidate]()
-        held = corpus.held(depth, probe)  # none of the probe was too common to be counted there
+        held = corpus.held(depth, probe)  # no term of the probe was too common to be counted
         scorer = Scorer(query, held, corpus.frequencies, corpus.statistics)
         try:
             for each in _candidates(view, depth, held):
@@ -123,13 +123,13 @@ def _ranked(view: View, query: Query, max_results: int) -> _Ranking:
                 found.setdefault((each.key, depth), _Found(each.key, depth, each.updated_at, 0.0))
         except BudgetSpentError:
             complete = False
-        complete = complete and len(newest) < rank.CANDIDATES_MAX  # else older ones were not looked at
+        complete = complete and len(newest) < rank.CANDIDATES_MAX  # else older ones were not read
     best = rank.best_first(found.values())[: max(max_results, rerank.RERANKED_MAX)]
     return _Ranking(query, probe, common, _reranked(view, query, best, probe, corpus), complete)
 
 
 def _corrected(query: Query, corpus: _Corpus) -> Query:
-    """Return the query, with what words may have been meant that no visible memory holds."""
+    """Return the query, with likely corrections for words that no visible memory has."""
     unknown = spelling.unknown(query, corpus.frequencies)
     suggestions = {word.text: spelling.closest(word, corpus.words_like(word)) for word in unknown}
     if not any(suggestions.values()):
@@ -139,17 +139,17 @@ def _corrected(query: Query, corpus: _Corpus) -> Query:
 
 
 def _candidates(view: View, depth: int, probe: Sequence[str]) -> Iterator[Candidate]:
-    """Yield those that hold a word that is looked up."""
+    """Yield the candidates that have a looked-up word."""
     return _unshadowed(view, depth, view.visible[depth].candidates(probe)) if probe else iter(())
 
 
 def _newest(view: View, depth: int, common: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-    """Yield the newest of those that hold the common words; how well they match, their texts will tell."""
+    """Yield the newest candidates that have the common words. Their texts decide their scores."""
     return _unshadowed(view, depth, view.visible[depth].newest(common)) if common else iter(())
 
 
 def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
-    """Return the first candidates that nothing above shadows: shadow first, then limit (P5)."""
+    """Return the first candidates without a variant above: shadow first, then limit (P5)."""
     left, spent = rank.CANDIDATES_MAX, False
     while left and not spent:
         batch, spent = _batch(candidates, left)
@@ -162,7 +162,7 @@ def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iter
 
 
 def _batch(candidates: Iterator[Candidate], most: int) -> tuple[list[Candidate], bool]:
-    """Return the next ones, and whether the bound on the work ended them: what was found before counts."""
+    """Return the next candidates, and whether the work limit ended them: those found before it count."""
     batch: list[Candidate] = []
     try:
         for each in islice(candidates, most):
@@ -175,7 +175,7 @@ def _batch(candidates: Iterator[Candidate], most: int) -> tuple[list[Candidate],
 def _reranked(
     view: View, query: Query, best: list[_Found], probe: Sequence[str], corpus: _Corpus
 ) -> list[_RankedCandidate]:
-    """Return the best candidates scored again by their texts, the others after them."""
+    """Return the best candidates, scored again by their texts, then the others."""
     head, tail = best[: rerank.RERANKED_MAX], best[rerank.RERANKED_MAX :]
     read = _read(view, head, chars_max=rerank.TEXT_CHARS_MAX)
     texts = [
