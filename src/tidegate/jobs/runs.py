@@ -302,7 +302,7 @@ def _untouched(view: WritableView, claimed: ClaimedRun) -> bool:
 
 
 def _retire(view: WritableView, act: Act, group: str) -> None:
-    """Hide a job without open runs, unless it has further times."""
+    """Store the next run of a job without open runs, or hide the job if none is due."""
     record = view.own.read(RecordKind.JOB, name_of(group)) if group == group_of(name_of(group)) else None
     if record is None or not record.live or any(each.run.group == group for each in _tagged(view.own)):
         return
