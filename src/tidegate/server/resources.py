@@ -42,7 +42,7 @@ class MemoryResources:
         self, _context: object, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         if params.uri != URI:
-            raise MCPError(types.INVALID_PARAMS, f"no such resource; there is {URI}")
+            raise MCPError(types.INVALID_PARAMS, f"unknown resource; the only one is {URI}")
         text = await self._text()
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=URI, mime_type="text/plain", text=text)]
@@ -53,7 +53,7 @@ class MemoryResources:
 
     async def get_prompt(self, _context: object, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         if params.name != PROMPT or params.arguments:
-            raise MCPError(types.INVALID_PARAMS, f"no such prompt; there is {PROMPT}, without arguments")
+            raise MCPError(types.INVALID_PARAMS, f"unknown prompt; the only one is {PROMPT}, without arguments")
         content = types.TextContent(type="text", text=await self._text())
         # P18: in the user's role, never in the system's.
         return types.GetPromptResult(
