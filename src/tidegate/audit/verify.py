@@ -22,9 +22,7 @@ _GIVE_ANCHOR = "if they are yours, keep the output of `tidegate audit anchor` no
 _BEFORE_ALL = -(2**62)  # so that an entry inserted before the first is seen
 _VERSION = re.compile(r"version ([0-9]{1,18})\b")
 _CHANGED = "the entry was changed, or written with another key or in another place"
-_NO_KEY = (
-    "no key is configured, and this chain is keyed from here on (or its end was changed, or is from another place)"
-)
+_NO_KEY = "no key is configured, and this chain is keyed from here on (or its end was changed, or is from elsewhere)"
 _NOT_KEYED = "the entry was written without the key, after entries that were written with it"
 PROBLEMS_MAX = 100
 """The maximum number of problems reported for one compartment."""
