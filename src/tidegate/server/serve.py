@@ -31,15 +31,15 @@ EXIT_SECONDS = 4.0
 """After this time the process ends, even if a call hangs. A hanging save is then stored completely or not at all."""
 
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
-_ANY_LENGTH = Limits(key_chars_max=sys.maxsize)  # how long a name may be is a setting: each opening reads it
+_ANY_LENGTH = Limits(key_chars_max=sys.maxsize)  # the maximum length of a name is a setting: each opening reads it
 
 
 def serve(home: str | Path | None, agent: str, name: str | None, level: Level) -> int:
     """Answer MCP requests on standard input until it ends or a signal says so; then 0, within 5 seconds.
 
-    name: the session, opened or resumed; without one, an ephemeral session at exactly `level`. It is opened beside the
-    handshake. What keeps it from being opened is told to each call, and on standard error.
-    For the main thread of a process. Raises: InvalidArgument, for what stays wrong as long as the process runs: the
+    name: the session, opened or resumed; without one, an ephemeral session at exactly `level`. It is opened during
+    the handshake. If that fails, each call and standard error say why.
+    For the main thread of a process. Raises: InvalidArgument, for causes that last as long as the process: the
     arguments, the environment, a missing extra, standard input or output that is not open.
     """
     _on_signals(partial(sys.exit, 0))
@@ -65,7 +65,7 @@ def serve(home: str | Path | None, agent: str, name: str | None, level: Level) -
         connection = protocol.ClientConnection(protocol.build(served, instructions=instructions), wire)
         _on_signals(partial(asyncio.get_running_loop().call_soon_threadsafe, connection.ending.set))
         async with asyncio.TaskGroup() as tasks:
-            # Now, not at the first call: the owner finds the session, and a later life of its name is another (P7).
+            # Now, not at the first call: the owner finds the session, and a later session of its name is another (P7).
             tasks.create_task(_begin(served))
             await connection.run(at_end=_end_soon)
 
@@ -82,7 +82,7 @@ async def _begin(served: ServedSession) -> None:
 
 
 def instructions_of(home: str | Path | None, agent: str) -> str:
-    """Return what the client's model is told; where SPINE.md cannot be read, the guidance alone."""
+    """Return the instructions for the client's model; if SPINE.md cannot be read, the guidance alone."""
     try:
         return read_instructions(find_home(home), agent)
     except StorageError as error:

@@ -1,4 +1,4 @@
-"""The session that a server serves: opened beside the handshake, again where that failed, and never another (P7).
+"""The session of a server: opened during the handshake, again if that failed, and never another session (P7).
 
 A server that did not answer would say less than one whose calls say why they fail. So nothing that can pass keeps it
 from starting: a store that is busy, read-only, damaged or full, a mistake in the settings, a session that has ended.
@@ -29,8 +29,8 @@ _log = logging.getLogger(__name__)
 class SessionOpener:
     """Opens one session: by its name, or an ephemeral one without.
 
-    What has the name when it is first looked up is the session. Whatever has it later is another life, and refused,
-    though the first attempt failed before it could serve a call (P7).
+    The session that has the name at the first lookup counts. Any later session of the name is another life and refused,
+    even if the first attempt failed before it could serve a call (P7).
     """
 
     def __init__(self, open_store: Callable[[], Store], agent: str, name: str | None, level: Level) -> None:
@@ -56,7 +56,7 @@ class SessionOpener:
         return session
 
     def close(self) -> None:
-        """Give the store back, if it is open."""
+        """Close the store, if it is open."""
         if self._store is not None:
             self._store.close()
 
@@ -71,9 +71,9 @@ class SessionOpener:
         except Refused as refused:
             if named is not None:
                 raise
-            # Sessions are lost, and this may be one of them: then whatever gets the name is another.
+            # Sessions are lost, and this may be one of them: then a later session of the name is another.
             raise Refused(refused.reason, rule=PolicyRule.P7) from None
-        if self._first not in (None, session.id):  # it got the name after the look
+        if self._first not in (None, session.id):  # it got the name after the lookup
             raise Refused(ENDED.hint, rule=ENDED.rule)
         return session
 
@@ -81,7 +81,7 @@ class SessionOpener:
 class ServedSession:
     """The session of a process. Calls run one at a time, in the order in which they came, and never in the event loop.
 
-    opener: returns the session, or raises. It is called until it returns one, and not after a refusal by P7.
+    opener: returns the session, or raises. It is called until it returns one, but not after a refusal by P7.
     """
 
     def __init__(self, opener: Callable[[], Session]) -> None:
@@ -93,7 +93,7 @@ class ServedSession:
 
     async def run(self, act: Callable[[Session], T]) -> T:
         """Return what `act` returns for the session. Raises: TidegateError alone."""
-        # A call that waits while the opening fails has its answer: it does not wait as long once more.
+        # A call that waited while the opening failed gets that answer, without another wait.
         return await to_thread.run_sync(self._run, act, self._failure, limiter=self._turns)
 
     def _run(self, act: Callable[[Session], T], failure_before: Exception | None) -> T:
