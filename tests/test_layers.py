@@ -51,7 +51,7 @@ ALLOWED = {
     "platformdirs": ("config.home",),
     "click": ("cli.",),
     "mcp": ("server.protocol", "server.resources", "cli.demo", "gateway.connections", "gateway.wire"),
-    "mcp_types": ("server.protocol", "server.resources", "gateway.connections", "gateway.guard", "gateway.wire"),
+    "mcp_types": ("server.protocol", "server.resources", "gateway.connections", "gateway.wire_guard", "gateway.wire"),
     "httpx2": ("gateway.http",),
     "pydantic": ("server.protocol", "server.resources", "gateway.connections", "gateway.wire"),
     "anyio": ("server.protocol", "server.served_session", "gateway.wire"),

@@ -36,9 +36,9 @@ from tidegate.agent.scripted import Rule, ScriptedModel, Step
 from tidegate.audit.chain import Action
 from tidegate.config.servers import Server
 from tidegate.gateway.gateway import Gateway
-from tidegate.gateway.guard import Check
 from tidegate.gateway.pins import Definition, Definitions, Pins
 from tidegate.gateway.replies import Reply
+from tidegate.gateway.wire_guard import Check
 from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification

@@ -41,7 +41,7 @@ STORY = [
             {"calls": [{"name": "everything__echo", "arguments": {"message": "orchid-4417"}}]},
             {
                 "say": "I may not: this session holds data that may not go to this tool. "
-                "The owner can start a fresh session."
+                "The owner can start a new session."
             },
         ],
     },

@@ -36,6 +36,7 @@ from tidegate.core.guidance import GUIDANCE
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
 from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
+from tidegate.policy.refusals import UNKNOWN_TOOL
 
 SAVED = calling("memory_save", key="k", content="v")
 
@@ -197,7 +198,7 @@ def test_an_unknown_tool_is_refused_audited_and_never_named(scene: Scene) -> Non
     recorded = Recorded(script(calling("rm -rf canary", path="/"), "done"))
     outcome = scene.say("go", recorded, screen=screen)
     assert results(recorded)[0]["error"]["code"] == "REFUSED"
-    assert outcome.used == tuple(screen.used) == (ToolCalled("unknown tool", True, True, "unknown tool"),)
+    assert outcome.used == tuple(screen.used) == (ToolCalled("unknown tool", True, True, UNKNOWN_TOOL.hint),)
     assert actions(scene, Action.REFUSE) == ["unknown tool P17"]
     assert outcome.ended is Ended.COMPLETE
 
@@ -476,7 +477,7 @@ def test_an_answer_above_the_channel_is_held_back_and_the_model_is_not_even_aske
     recorded, screen = Recorded(script("secret")), Screen(clearance=INTERNAL)
     outcome = scene.say("go", recorded, level=CONFIDENTIAL, screen=screen)
     assert (outcome.answer, outcome.ended, screen.shown, recorded.prompts) == ("", Ended.HELD, [], [])
-    assert "fresh session" in outcome.reason
+    assert "new session" in outcome.reason
     assert not any(level.name in outcome.reason for level in Level)
 
 

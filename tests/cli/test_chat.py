@@ -218,7 +218,7 @@ def test_the_owners_commands_do_what_help_says(sits: Any, script: str, cli: Run)
     person.type("/ceiling CONFIDENTIAL")
     person.sees("ceiling CONFIDENTIAL")
     person.type("/raise RESTRICTED")
-    person.sees("tidegate: the session's ceiling forbids it")
+    person.sees("tidegate: this would exceed the session's ceiling")
     person.sees("; here, use /ceiling LEVEL")
     person.type("/raise sky-high")
     person.sees("must be one of PUBLIC")
@@ -381,7 +381,7 @@ def test_no_command_shows_what_is_above_the_terminals_clearance(sits: Any, scrip
     person.sees("above INTERNAL> ")
     person.type(command)
     shown = person.sees("above INTERNAL> ")
-    assert "may not go there" in shown
+    assert "above the clearance of the destination" in shown
     assert "Xanadu" not in shown
 
 
@@ -506,7 +506,9 @@ def test_new_is_for_the_usual_conversation_alone(say: Run, words: tuple[str, ...
 
 def test_the_owner_learns_why_a_tool_was_not_run(say: Run, script: str) -> None:
     said = say("elsewhere", "--json", model=script).json
-    assert said["tools"] == [{"tool": "unknown tool", "failed": True, "refused": True, "reason": "unknown tool"}]
+    assert said["tools"] == [
+        {"tool": "unknown tool", "failed": True, "refused": True, "reason": "unknown tool: use only the listed tools"}
+    ]
     failed = say("forget", "--json", model=script).json["tools"][0]
     assert (failed["tool"], failed["failed"], failed["refused"]) == ("memory_get", True, False)
     assert "is not an argument here" in failed["reason"]

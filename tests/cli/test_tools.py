@@ -223,12 +223,12 @@ def test_check_explains_each_refusal(configured: Path, cli: Run) -> None:
         return found["rule"], found["pin"], found["reason"][:40]
 
     assert why("hostile__echo", "--session", "high") == ("P14", "trusted", "this session holds data that may not go ")
-    assert why("hostile__echo", "--session", "low") == ("P4", "trusted", "the session's ceiling forbids it: the ow")
+    assert why("hostile__echo", "--session", "low") == ("P4", "trusted", "this would exceed the session's ceiling:")
     assert why("hostile__echo", "--session", "gone")[:2] == ("P7", "trusted")
     assert why("hostile__echo", "--level", "RESTRICTED")[:2] == ("P14", "trusted")
     assert why("hostile__other") == ("P14", "new", "the owner has not trusted this tool yet:")
     assert check(cli, "hostile__other")["reason"].endswith("yet: run `tidegate tools trust hostile`")
-    assert why("memory_save") == ("P17", "unknown", "unknown tool")
+    assert why("memory_save") == ("P17", "unknown", "unknown tool: use only the listed tools"[:40])
 
 
 def test_check_explains_in_lines_for_people(configured: Path, cli: Run) -> None:
@@ -242,7 +242,7 @@ def test_check_explains_in_lines_for_people(configured: Path, cli: Run) -> None:
     assert cli("tools", "check", "hostile__echo").err == ""
     ran = cli("tools", "check", "nothing")
     refused = ran.out.splitlines()
-    assert refused[0] == "no such tool: refused (P17): unknown tool"
+    assert refused[0] == "no such tool: refused (P17): unknown tool: use only the listed tools"
     assert refused[2] == "  source none, sink none, pin unknown"
     assert ran.err == (
         "nothing is not a trusted tool (trusted: hostile__echo); `tidegate tools list` asks the servers for theirs\n"

@@ -274,7 +274,7 @@ def test_output_goes_where_the_taint_may_flow_as_it_stands_now(scene: Scene) -> 
         with pytest.raises(Refused):
             session.check_output(clearance, channel="terminal")
     scene.store.sessions.raise_taint(session.id, CONFIDENTIAL)
-    with pytest.raises(Refused, match="fresh session"):
+    with pytest.raises(Refused, match="new session"):
         session.check_output(INTERNAL, channel="terminal")
     scene.store.sessions.reset(session.id)
     with pytest.raises(Refused, match="ended"):

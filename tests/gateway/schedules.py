@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway.diagnostics import CutOffError
-from tidegate.gateway.guard import Check
 from tidegate.gateway.pins import Definition, Definitions
 from tidegate.gateway.replies import Reply
+from tidegate.gateway.wire_guard import Check
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
 from tidegate.session import Session

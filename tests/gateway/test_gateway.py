@@ -15,9 +15,9 @@ from tidegate.config.servers import Server
 from tidegate.errors import Refused, StorageError
 from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.gateway import Gateway
-from tidegate.gateway.guard import Check
 from tidegate.gateway.pins import Definitions, Pins
 from tidegate.gateway.replies import Reply
+from tidegate.gateway.wire_guard import Check
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
 from tidegate.session import Session
@@ -130,14 +130,14 @@ def test_p4_a_raised_session_is_refused_the_lower_sink_in_words_to_pass_on(gatew
     fake.acts.clear()
     with pytest.raises(Refused) as caught:
         call(gateway, "web__echo")
-    refused = "web__echo: this session holds data that may not go to this tool: the owner can start a fresh session"
+    refused = "web__echo: this session holds data that may not go to this tool: the owner can start a new session"
     assert caught.value.to_dict() == {"code": "REFUSED", "message": refused, "rule": "P14"}
     assert fake.acts == []
 
 
 def test_p4_a_ceiling_refuses_what_would_raise_over_it(gateway: Gateway, store: Store, session: Session) -> None:
     store.sessions.set_ceiling(session.id, INTERNAL)
-    with pytest.raises(Refused, match="plans__echo: the session's ceiling forbids it: the owner can raise the ceiling"):
+    with pytest.raises(Refused, match="plans__echo: this would exceed .* the owner can raise the ceiling"):
         call(gateway, "plans__echo")
     assert session.taint is PUBLIC
 
@@ -161,10 +161,10 @@ def test_p14_only_what_is_trusted_and_classified_is_offered_at_every_taint(gatew
 @pytest.mark.parametrize(
     ("tool", "words", "rule"),
     [
-        ("unclassified__echo", "unclassified__echo: the tool has no classification: the owner sets its", "P14"),
-        ("unseen__echo", "unknown tool", "P17"),
-        ("memory_get", "unknown tool", "P17"),
-        (SECRET, "unknown tool", "P17"),
+        ("unclassified__echo", "unclassified__echo: the tool has no classification: the owner can set its", "P14"),
+        ("unseen__echo", "unknown tool: use only the listed tools", "P17"),
+        ("memory_get", "unknown tool: use only the listed tools", "P17"),
+        (SECRET, "unknown tool: use only the listed tools", "P17"),
     ],
 )
 def test_p14_all_others_are_refused(
@@ -393,7 +393,7 @@ def test_p17_a_tool_that_nobody_knows_is_refused_even_by_a_policy_that_says_yes(
     gateway: Gateway, fake: Fake, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store.flow, "dispatch", lambda *_: PUBLIC)
-    with pytest.raises(Refused, match=r"^unknown tool$"):
+    with pytest.raises(Refused, match=r"^unknown tool: use only the listed tools$"):
         call(gateway, "nobody__knows")
     assert fake.acts == []
 

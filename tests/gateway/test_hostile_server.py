@@ -22,9 +22,9 @@ from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
 from tidegate.gateway import connections
 from tidegate.gateway.gateway import Gateway
-from tidegate.gateway.guard import CALL_BYTES_MAX, CALL_MESSAGES_MAX
 from tidegate.gateway.process import LINE_BYTES_MAX
 from tidegate.gateway.replies import Result
+from tidegate.gateway.wire_guard import CALL_BYTES_MAX, CALL_MESSAGES_MAX
 from tidegate.policy.levels import Level
 from tidegate.session import Session
 
@@ -252,7 +252,7 @@ def test_p14_a_tool_that_the_owner_has_not_seen_is_unknown_and_the_others_work(r
     async def act(gateway: Gateway) -> None:
         assert [entry.name for entry in gateway.tools()] == ["hostile__echo"]
         assert data(await gateway.call("hostile__echo", {"text": "one"})) == "one"
-        with pytest.raises(Refused, match=r"^unknown tool$"):
+        with pytest.raises(Refused, match=r"^unknown tool: use only the listed tools$"):
             await gateway.call("hostile__steal", {})
 
     running(hostile("adds"), act)

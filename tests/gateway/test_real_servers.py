@@ -115,7 +115,7 @@ def test_the_story_of_a_public_conversation_that_reads_a_confidential_folder(own
             assert session.taint is CONFIDENTIAL
             session.memory.save("launch", f"The launch is called {SECRET}.", tags=["plans"])
             assert str(session.memory.get("launch").classification) == "CONFIDENTIAL"  # type: ignore[union-attr]
-            with pytest.raises(Refused, match=r"everything__echo: .* the owner can start a fresh session"):
+            with pytest.raises(Refused, match=r"everything__echo: .* the owner can start a new session"):
                 await gateway.call("everything__echo", {"message": SECRET})
             observed = [{"entityName": "launch", "contents": [SECRET]}]
             assert (await gateway.call("notes__add_observations", {"observations": observed})).failed
@@ -140,7 +140,7 @@ def test_p4_a_session_under_a_public_ceiling_never_reaches_the_folder(owner: Pat
         session = store.session("assistant", "low", ceiling=PUBLIC)
 
         async def conversation(gateway: Gateway) -> None:
-            with pytest.raises(Refused, match="the owner can raise the ceiling or start a fresh session"):
+            with pytest.raises(Refused, match="the owner can raise the ceiling or start a new session"):
                 await gateway.call("files__read_text_file", {"path": str(owner / "launch.txt")})
             assert (
                 "the sum of 2 and 3 is 5" in (await gateway.call("everything__get-sum", {"a": 2, "b": 3})).text.lower()

@@ -15,9 +15,9 @@ from mcp.shared.message import SessionMessage
 from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway.diagnostics import CutOffError
-from tidegate.gateway.guard import Guard
 from tidegate.gateway.process import Process
 from tidegate.gateway.wire import Incoming, Outgoing
+from tidegate.gateway.wire_guard import Guard
 from tidegate.policy.decisions import PolicyRule
 
 

@@ -12,7 +12,7 @@ from tidegate.errors import InvalidArgument, LimitExceeded, NotFound, Refused, S
 from tidegate.jobs import retention as core_tidying
 from tidegate.jobs import runs as core_runs
 from tidegate.jobs import session_jobs as core_jobs
-from tidegate.jobs.job import back_off, began_at, group_of, is_group, name_of, read_plan, risen_group
+from tidegate.jobs.job import began_at, group_of, is_group, name_of, read_plan, risen_group
 from tidegate.policy.levels import Level
 from tidegate.records.record import Draft, Origin, RecordKind, key_of
 from tidegate.tools import AGENT_TOOLS, TOOLS
@@ -177,7 +177,7 @@ def test_p15_a_job_that_makes_the_next_one_without_end_is_stopped_at_a_depth(sce
     jobs = scene.session().jobs.list()
     assert [job.name for job in jobs] == ["xx", "xxx"]
     assert [job.plan.generation for job in jobs] == [2, 3]
-    assert any("jobs can create jobs at most 3 deep" in text for text in scene.post.texts)
+    assert any("jobs have created jobs too deeply" in text for text in scene.post.texts)
 
 
 def test_p15_a_job_that_replaces_itself_gets_no_younger_by_it(scene: Scene) -> None:
@@ -408,11 +408,6 @@ def test_jobs_whose_names_begin_alike_keep_their_runs_apart(scene: Scene) -> Non
     assert scene.tick() == len(names)
     for name in names:
         assert scene.states(name) == ["done", "waiting"]
-
-
-def test_back_off_doubles_up_to_six_hours() -> None:
-    minutes = [back_off(attempts).total_seconds() / 60 for attempts in range(1, 12)]
-    assert minutes == [1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360]
 
 
 @pytest.mark.parametrize(

@@ -116,17 +116,17 @@ def test_a_denial_names_no_level() -> None:
             ServerCall(
                 SessionState(Level.INTERNAL, Level.RESTRICTED), Classification(Level.PUBLIC, Level.PUBLIC), Pin.TRUSTED
             ),
-            "the owner can start a fresh session",
+            "the owner can start a new session",
         ),
         (
             ServerCall(
                 SessionState(Level.PUBLIC, Level.PUBLIC), Classification(Level.INTERNAL, Level.INTERNAL), Pin.TRUSTED
             ),
-            "the owner can raise the ceiling or start a fresh session",
+            "the owner can raise the ceiling or start a new session",
         ),
         (
             ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.TRUSTED),
-            "the owner sets its source and",
+            "the owner can set its source and",
         ),
         (ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.NEW), "tidegate tools trust"),
         (ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.CHANGED), "tidegate tools trust"),

@@ -17,7 +17,7 @@ from tests.worker.scene import INTERNAL, NOON, PUBLIC, RESTRICTED, Scene, says
 
 from tidegate.config.channels import ChannelSettings
 from tidegate.policy.levels import Level
-from tidegate.worker.delivery import DeliveryError, Notification, send
+from tidegate.worker.delivery import DeliveryError, Notification, back_off, send
 
 NASTY = "line\nnext\u2028last \x1b[31m $(touch /tmp/p) `id` {{config}} %s%n ../../x \U0001f600 <b>\\n"
 
@@ -241,3 +241,8 @@ def test_what_the_service_does_not_take_says_so_and_no_more(
 def test_a_channel_that_cannot_work_says_why(channel: ChannelSettings, reason: str) -> None:
     with pytest.raises(DeliveryError, match=reason):
         send(channel, message(), {})
+
+
+def test_back_off_doubles_up_to_six_hours() -> None:
+    minutes = [back_off(attempts).total_seconds() / 60 for attempts in range(1, 12)]
+    assert minutes == [1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360]

@@ -12,7 +12,7 @@ from tidegate.core.judgement import DeniedError, Judgement
 from tidegate.errors import Refused
 from tidegate.policy.decisions import Decision, Deny
 from tidegate.policy.levels import Level
-from tidegate.policy.rules import UNKNOWN_SESSION
+from tidegate.policy.refusals import UNKNOWN_SESSION
 from tidegate.storage.base import Compartment, StorageProvider
 from tidegate.storage.control import SessionRow
 

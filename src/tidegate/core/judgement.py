@@ -14,7 +14,7 @@ from typing import Self
 
 from tidegate.policy.decisions import Decision, Deny
 from tidegate.policy.levels import Level
-from tidegate.policy.rules import UNKNOWN_SESSION
+from tidegate.policy.refusals import UNKNOWN_SESSION
 from tidegate.storage.control import SessionRow
 
 Judgement = tuple[SessionRow, Level]

@@ -16,7 +16,8 @@ from tidegate.core.judgement import EnteredLater
 from tidegate.policy.decisions import Deny
 from tidegate.policy.events import TaintRaise
 from tidegate.policy.levels import Level
-from tidegate.policy.rules import CHILD_DEPTH_MAX, OLDER_COPY, decide
+from tidegate.policy.refusals import OLDER_COPY
+from tidegate.policy.rules import CHILD_DEPTH_MAX, decide
 from tidegate.storage.base import StorageProvider
 from tidegate.storage.control import ControlStore, SessionRow
 

@@ -17,9 +17,9 @@ from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway import wire
 from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics, misplaced
-from tidegate.gateway.guard import Check, Guard
 from tidegate.gateway.pins import Definition, Definitions
 from tidegate.gateway.replies import Reply
+from tidegate.gateway.wire_guard import Check, Guard
 
 TOOLS_MAX = 500
 PAGES_MAX = 50

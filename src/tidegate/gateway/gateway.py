@@ -27,15 +27,15 @@ from tidegate.gateway.catalog import CatalogEntry, catalog
 from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.pins import Definitions, Pins, verdict
 from tidegate.gateway.replies import Result, no_answer, outside
-from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
+from tidegate.policy.refusals import UNKNOWN_TOOL
 from tidegate.policy.servers import Classification, Pin
 from tidegate.session import Session
 from tidegate.store import Store, fresh_id
 
 if TYPE_CHECKING:
     from tidegate.gateway.connections import Connect, ServerConnection
-    from tidegate.gateway.guard import Check
+    from tidegate.gateway.wire_guard import Check
 
 ARGUMENTS_BYTES_MAX = 1024 * 1024
 
@@ -152,7 +152,7 @@ class Gateway:
     async def _refuse(self, tool: str | None, classification: Classification | None, pin: Pin) -> NoReturn:
         """Raise the policy's refusal of a pin that is not trusted, entered in the audit. Never returns (P17)."""
         await self._dispatch(tool, classification, pin)
-        raise Refused("unknown tool", rule=PolicyRule.P17, tool=tool)
+        raise Refused(UNKNOWN_TOOL.hint, rule=UNKNOWN_TOOL.rule, tool=tool)
 
     def _check(self, entry: CatalogEntry, granted: Level, settled: bool) -> None:
         """Raise if a message may not go to the server: checked again, just before it goes out (P4)."""

@@ -9,7 +9,7 @@ import httpx2
 
 from tidegate.config.servers import Server
 from tidegate.gateway.diagnostics import why_not_reached
-from tidegate.gateway.guard import Guard
+from tidegate.gateway.wire_guard import Guard
 
 _REDIRECTED = "answered with a redirect, which is not followed: the owner checks its url in config.toml"
 

@@ -18,8 +18,8 @@ from pydantic import ValidationError
 
 from tidegate.config.servers import Server
 from tidegate.gateway.diagnostics import CutOffError
-from tidegate.gateway.guard import CALL_BYTES_MAX, Guard
 from tidegate.gateway.process import Process
+from tidegate.gateway.wire_guard import CALL_BYTES_MAX, Guard
 
 WireItem = SessionMessage | Exception
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -208,11 +208,6 @@ def is_group(group: str) -> bool:
         return False
     name = name_of(group)
     return group.endswith(group_of(name) if name else TRIGGER)
-
-
-def back_off(attempts: int) -> timedelta:
-    """Return how long to wait after failed attempts: a minute, then twice as long each time, up to six hours."""
-    return min(timedelta(minutes=2 ** min(attempts - 1, 12)), timedelta(hours=6))
 
 
 def cut(text: str) -> str:

@@ -25,8 +25,8 @@ from tidegate.search.analysis import analyse
 from tidegate.search.ranking import FREQUENCY_MAX, Statistics
 from tidegate.search.spelling import is_word
 from tidegate.storage.base import OwnerCompartment
-from tidegate.storage.sqlite.checks import examine_compartment, examine_control, examine_rows, restore_tags
 from tidegate.storage.sqlite.control_store import SqliteControlStore
+from tidegate.storage.sqlite.database_checks import examine_compartment, examine_control, examine_rows, restore_tags
 from tidegate.storage.sqlite.files import HomeFiles
 from tidegate.storage.sqlite.home_checks import databases, examine_files, examine_key_file, examine_modes, examine_place
 from tidegate.storage.sqlite.provider import SqliteProvider

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.policy.decisions import Allow, Decision, Deny, PolicyRule
+from tidegate.policy import refusals
+from tidegate.policy.decisions import Allow, Decision, Deny
 from tidegate.policy.events import (
     CeilingChange,
     OwnerAct,
@@ -15,18 +16,11 @@ from tidegate.policy.events import (
     SessionUse,
     TaintRaise,
 )
-from tidegate.policy.servers import CEILING, ServerCall, ServerEvent, ServerResult, ServerSend, judge
+from tidegate.policy.servers import ServerCall, ServerEvent, ServerResult, ServerSend, judge
 from tidegate.policy.session_state import SessionState
 
 CHILD_DEPTH_MAX = 4
 GENERATIONS_MAX = 3
-
-UNKNOWN_SESSION = Deny(PolicyRule.P13, "unknown session: the owner creates one with `tidegate session new`")
-OLDER_COPY = Deny(PolicyRule.P4, "control.db is an older copy and lacks sessions: the owner runs `tidegate doctor`")
-ENDED = Deny(PolicyRule.P7, "session ended: the owner starts a new one, under a new name")
-_UNCLEARED = Deny(PolicyRule.P14, "the destination has no clearance: the owner sets one in config.toml")
-_HELD = Deny(PolicyRule.P14, "this conversation holds data that may not go there: the owner can start a fresh session")
-_LEAVING = Deny(PolicyRule.P1, "the result was withheld: this session may not see it")
 
 
 def decide(event: PolicyEvent) -> Decision:
@@ -53,14 +47,14 @@ def decide(event: PolicyEvent) -> Decision:
         case ServerCall() | ServerSend() | ServerResult():
             return _server(event)
         case _:
-            return Deny(PolicyRule.P17, "unknown event")
+            return refusals.UNKNOWN_EVENT
 
 
 # Each rule asks this first, in its own lines, so that it can be read and judged by itself.
 def _living(state: SessionState | None) -> SessionState | Deny:
     if state is None:
-        return UNKNOWN_SESSION
-    return ENDED if state.ended else state
+        return refusals.UNKNOWN_SESSION
+    return refusals.ENDED if state.ended else state
 
 
 def _before_tool(event: PreToolCall) -> Decision:
@@ -68,7 +62,7 @@ def _before_tool(event: PreToolCall) -> Decision:
     if isinstance(state, Deny):
         return state
     if event.tool not in event.known_tools:
-        return Deny(PolicyRule.P17, "unknown tool")
+        return refusals.UNKNOWN_TOOL
     return Allow(state.taint)  # P2: the classification is the live taint, whatever the caller asked for.
 
 
@@ -78,7 +72,7 @@ def _after_tool(event: PostToolResponse) -> Decision:
         return state  # P4: a result leaves only while the session is active.
     for agent, level in event.origins:
         if level is None or agent != event.agent or not level.can_flow_to(state.taint):  # P1, P6
-            return _LEAVING
+            return refusals.RESULT_WITHHELD
     return Allow(state.taint)
 
 
@@ -87,9 +81,9 @@ def _output(event: PreOutput) -> Decision:
     if isinstance(state, Deny):
         return state  # P4: nothing leaves a session that has ended.
     if event.clearance is None:
-        return _UNCLEARED
+        return refusals.NO_CLEARANCE
     # P14: every byte that goes out is a write to a sink.
-    return Allow(state.taint) if state.taint.can_flow_to(event.clearance) else _HELD
+    return Allow(state.taint) if state.taint.can_flow_to(event.clearance) else refusals.ABOVE_CLEARANCE
 
 
 def _raise(event: TaintRaise) -> Decision:
@@ -97,7 +91,7 @@ def _raise(event: TaintRaise) -> Decision:
     if isinstance(state, Deny):
         return state
     level = max(state.taint, event.source)  # P4: taint' = taint ⊔ source.
-    return Allow(level) if level.can_flow_to(state.ceiling) else CEILING
+    return Allow(level) if level.can_flow_to(state.ceiling) else refusals.ABOVE_CEILING
 
 
 def _use(event: SessionUse) -> Decision:
@@ -112,11 +106,11 @@ def _open(event: SessionOpen) -> Decision:
         if isinstance(parent, Deny):
             return parent
         if event.depth > CHILD_DEPTH_MAX:
-            return Deny(PolicyRule.P15, f"child sessions nest at most {CHILD_DEPTH_MAX} deep: continue in this one")
+            return refusals.CHILD_TOO_DEEP
         if not event.ceiling.can_flow_to(parent.ceiling):
-            return Deny(PolicyRule.P15, "a child's ceiling cannot be above its parent's")
+            return refusals.CHILD_ABOVE_PARENT
         level = max(level, parent.taint)  # P15: a child starts at or above its parent's taint.
-    return Allow(level) if level.can_flow_to(event.ceiling) else CEILING
+    return Allow(level) if level.can_flow_to(event.ceiling) else refusals.ABOVE_CEILING
 
 
 def _schedule(event: Scheduling) -> Decision:
@@ -124,11 +118,11 @@ def _schedule(event: Scheduling) -> Decision:
     if isinstance(state, Deny):
         return state
     if event.generation > GENERATIONS_MAX:  # P15: delegation is bounded, also over time.
-        return Deny(PolicyRule.P15, f"jobs can create jobs at most {GENERATIONS_MAX} deep: the owner can do it")
+        return refusals.JOB_TOO_DEEP
     if not event.ceiling.can_flow_to(state.ceiling):
-        return Deny(PolicyRule.P15, "a job's ceiling cannot be above the ceiling of the session that creates it")
+        return refusals.JOB_ABOVE_SESSION
     # P16: its sessions start at the live taint, whatever the caller asked for.
-    return Allow(state.taint) if state.taint.can_flow_to(event.ceiling) else CEILING
+    return Allow(state.taint) if state.taint.can_flow_to(event.ceiling) else refusals.ABOVE_CEILING
 
 
 def _server(event: ServerEvent) -> Decision:
@@ -141,7 +135,7 @@ def _owner_act(event: OwnerAct) -> Decision:
     if isinstance(state, Deny):
         return state
     if state.taint is not event.level:  # P2: the session's own level, at the moment of storing
-        return Deny(PolicyRule.P4, "the session's taint has just risen, so nothing was changed: run the command again")
+        return refusals.RISEN_MEANWHILE
     return Allow(state.taint)
 
 
@@ -150,7 +144,7 @@ def _ceiling(event: CeilingChange) -> Decision:
     if isinstance(state, Deny):
         return state
     if not state.taint.can_flow_to(event.ceiling):
-        return Deny(PolicyRule.P4, "the ceiling cannot be below the session's taint: start a fresh session instead")
+        return refusals.CEILING_BELOW_TAINT
     if not event.highest.can_flow_to(event.ceiling):
-        return Deny(PolicyRule.P15, "the ceiling cannot be below the taint of a session under it: end that one first")
+        return refusals.CEILING_BELOW_CHILD
     return Allow(event.ceiling)

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidegate.policy.decisions import Allow, Decision, Deny, PolicyRule
+from tidegate.policy import refusals
+from tidegate.policy.decisions import Allow, Decision
 from tidegate.policy.levels import Level
 from tidegate.policy.session_state import SessionState
 
@@ -65,23 +66,11 @@ class ServerResult:
 ServerEvent = ServerCall | ServerSend | ServerResult
 
 _PINS = {
-    Pin.CHANGED: Deny(
-        PolicyRule.P14, "the server's tools have changed: the owner reviews them with `tidegate tools trust`"
-    ),
-    Pin.NEW: Deny(PolicyRule.P14, "the owner has not trusted this tool yet: run `tidegate tools trust`"),
-    Pin.GONE: Deny(PolicyRule.P14, "the server no longer has this tool"),
-    Pin.UNKNOWN: Deny(PolicyRule.P17, "unknown tool"),
+    Pin.CHANGED: refusals.TOOLS_CHANGED,
+    Pin.NEW: refusals.TOOL_NOT_TRUSTED,
+    Pin.GONE: refusals.TOOL_GONE,
+    Pin.UNKNOWN: refusals.UNKNOWN_TOOL,
 }
-_UNCLASSIFIED = Deny(
-    PolicyRule.P14, "the tool has no classification: the owner sets its source and sink in config.toml"
-)
-_SINK = Deny(
-    PolicyRule.P14, "this session holds data that may not go to this tool: the owner can start a fresh session"
-)
-CEILING = Deny(
-    PolicyRule.P4, "the session's ceiling forbids it: the owner can raise the ceiling or start a fresh session"
-)
-_WITHHELD = Deny(PolicyRule.P4, "the result was withheld: this session may not see it")
 
 
 def judge(event: ServerEvent, state: SessionState) -> Decision:
@@ -89,12 +78,14 @@ def judge(event: ServerEvent, state: SessionState) -> Decision:
     if isinstance(event, ServerCall) and event.pin is not Pin.TRUSTED:
         return _PINS.get(event.pin, _PINS[Pin.UNKNOWN])  # P17
     if event.classification is None:
-        return _UNCLASSIFIED
+        return refusals.UNCLASSIFIED_TOOL
     if isinstance(event, ServerCall):
         return _call(event.classification, state)
     if isinstance(event, ServerSend):
         return _send(event.classification, event.granted, state)
-    return Allow(state.taint) if event.classification.source.can_flow_to(state.taint) else _WITHHELD
+    return (
+        Allow(state.taint) if event.classification.source.can_flow_to(state.taint) else refusals.SERVER_RESULT_WITHHELD
+    )
 
 
 def launders(classifications: Collection[Classification]) -> bool:
@@ -104,12 +95,12 @@ def launders(classifications: Collection[Classification]) -> bool:
 
 def _call(classification: Classification, state: SessionState) -> Decision:
     if not state.taint.can_flow_to(classification.sink):
-        return _SINK
+        return refusals.ABOVE_SINK
     level = max(state.taint, classification.source)  # P4: taint' = taint ⊔ source.
-    return Allow(level) if level.can_flow_to(state.ceiling) else CEILING
+    return Allow(level) if level.can_flow_to(state.ceiling) else refusals.ABOVE_CEILING
 
 
 def _send(classification: Classification, granted: Level | None, state: SessionState) -> Decision:
     # The call itself was fixed below the taint that it raised; the taint must not have risen further since.
     settled = granted is not None and state.taint.can_flow_to(granted)
-    return Allow(state.taint) if settled or state.taint.can_flow_to(classification.sink) else _SINK
+    return Allow(state.taint) if settled or state.taint.can_flow_to(classification.sink) else refusals.ABOVE_SINK

@@ -15,7 +15,7 @@ from anyio import CapacityLimiter, to_thread
 
 from tidegate.errors import Refused, StorageError, TidegateError
 from tidegate.policy.decisions import PolicyRule
-from tidegate.policy.rules import ENDED
+from tidegate.policy.refusals import ENDED
 
 if TYPE_CHECKING:
     from tidegate.policy.levels import Level

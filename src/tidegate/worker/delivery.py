@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tidegate.config.channels import ChannelSettings
 from tidegate.policy.levels import Level
@@ -44,6 +44,11 @@ class DeliveryError(Exception):
 
 Send = Callable[[ChannelSettings, Notification], None]
 """Delivers a message. Raises: DeliveryError."""
+
+
+def back_off(attempts: int) -> timedelta:
+    """Return how long to wait after failed attempts: a minute, then twice as long each time, up to six hours."""
+    return min(timedelta(minutes=2 ** min(attempts - 1, 12)), timedelta(hours=6))
 
 
 def send(channel: ChannelSettings, message: Notification, environ: Mapping[str, str] = os.environ) -> None:

@@ -11,12 +11,12 @@ from functools import partial
 from typing import TypeVar
 
 from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError
-from tidegate.jobs.job import TRIGGER, DeliveryState, Job, Run, RunState, back_off, name_of
+from tidegate.jobs.job import TRIGGER, DeliveryState, Job, Run, RunState, name_of
 from tidegate.jobs.misfires import MisfireDecision, decide, next_due
 from tidegate.jobs.runs import ClaimedRun, SessionRuns
 from tidegate.jobs.schedule import Every, Schedule, read_quiet, read_schedule, read_zone
 from tidegate.policy.levels import Level
-from tidegate.worker.delivery import ATTEMPTS_MAX, DeliveryError, Notification
+from tidegate.worker.delivery import ATTEMPTS_MAX, DeliveryError, Notification, back_off
 from tidegate.worker.execution import Execution, may_try_again, to_deliver
 from tidegate.worker.task import WakeupTask, has_trigger, job_task, read_trigger, trigger_task
 from tidegate.worker.worker_context import WorkerContext
