@@ -137,7 +137,7 @@ def test_p4_a_raised_session_is_refused_the_lower_sink_in_words_to_pass_on(gatew
 
 def test_p4_a_ceiling_refuses_what_would_raise_over_it(gateway: Gateway, store: Store, session: Session) -> None:
     store.sessions.set_ceiling(session.id, INTERNAL)
-    with pytest.raises(Refused, match="plans__echo: this would exceed .* the owner can raise the ceiling"):
+    with pytest.raises(Refused, match=r"plans__echo: this would exceed .* the owner can raise the ceiling"):
         call(gateway, "plans__echo")
     assert session.taint is PUBLIC
 
