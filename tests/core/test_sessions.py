@@ -401,3 +401,19 @@ def test_the_id_of_a_name_is_told_also_after_its_end_and_nothing_is_resumed(scen
     sessions.reset(row.id)
     assert sessions.id_of(AGENT, "main") == row.id
     assert sessions.id_of("another", "main") is None  # P6
+
+
+def test_p4_a_raise_to_the_same_or_a_lower_level_changes_and_enters_nothing(scene: Scene) -> None:
+    session = scene.store.session(AGENT, "main", Level.INTERNAL)
+    entries = list(scene.store.owner(AGENT).find_audit_lines())
+    assert session.raise_taint(Level.INTERNAL) is session.raise_taint(Level.PUBLIC) is Level.INTERNAL
+    assert list(scene.store.owner(AGENT).find_audit_lines()) == entries
+
+
+def test_p7_the_name_of_an_ended_session_is_told_from_that_of_a_living_one(scene: Scene) -> None:
+    scene.store.sessions.new(AGENT, "main", Level.PUBLIC)
+    with pytest.raises(InvalidArgument, match="name: a session has this name|name: a session with this name exists"):
+        scene.store.sessions.new(AGENT, "main", Level.PUBLIC)
+    scene.store.sessions.reset(scene.store.sessions.find(AGENT, "main").id)
+    with pytest.raises(InvalidArgument, match="had this name"):
+        scene.store.sessions.new(AGENT, "main", Level.PUBLIC)

@@ -44,6 +44,8 @@ TESTS = {
     "core/session_change.py": ["tests/core/test_sessions.py", "tests/gateway/test_gateway.py"],
     "core/sessions.py": [
         "tests/core/test_sessions.py",
+        "tests/core/test_witness.py",
+        "tests/storage/test_readonly.py",
         "tests/test_model.py",
         "tests/attacks",
         "tests/core/test_conversation.py",

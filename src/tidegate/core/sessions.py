@@ -56,7 +56,7 @@ class Sessions:
     def list(self, agent: str) -> list[SessionRow]:
         """Return the named sessions of an agent, ended ones too, by name. For the owner."""
         rows = self._named.sessions(check_agent(agent))
-        return [row if row.parent is None else self._under_parents(row) for row in rows]
+        return [self._under_parents(row) for row in rows]
 
     def find(self, agent: str, name: str) -> SessionRow:
         """Return the active session of this name. Raises: Refused (unknown, ended, ceiling)."""
