@@ -103,6 +103,7 @@ def visit(home: Path) -> Callable[[], object]:
                 refusals(store, session),
                 read_all(session),
                 read_all(store.session("assistant")),
+                str(session.raise_taint(Level.PUBLIC)),  # which changes nothing, so nothing is written
             ]
 
     return run
@@ -119,8 +120,8 @@ def test_d07_reads_go_on_and_writes_are_refused_in_a_home_that_cannot_be_written
     set_modes(made, folders=folders, files=files)
     told = as_nobody(made, visit(made))
     assert isinstance(told, list), told
-    first, refused, second, ephemeral = told
-    assert (first, second) == (READ, READ)
+    first, refused, second, ephemeral, taint = told
+    assert (first, second, taint) == (READ, READ, "CONFIDENTIAL")
     assert ephemeral == ["words at PUBLIC", ["k"], ["k"], "PUBLIC"]
     assert all("read-only" in each or "cannot be written" in each for each in refused), refused
     assert bytes_of(made) == before
