@@ -134,7 +134,7 @@ def test_d07_files_that_cannot_be_written_in_a_folder_that_can_refuse_writes_and
     set_modes(made, folders=0o700, files=0o400)
     told = as_nobody(made, visit(made))
     assert isinstance(told, list), told
-    first, refused, second, _ = told
+    first, refused, second, _, _ = told
     assert (first, second) == (READ, READ)
     assert all("read-only" in each for each in refused[:5]), refused
     assert {name: data for name, data in bytes_of(made).items() if name in before} == before
