@@ -228,6 +228,8 @@ def test_a_session_of_another_agent_is_unknown(cli: Run) -> None:
         (("show", "main", "--session", "other"), "name"),
         (("show", "main", "--level", "PUBLIC"), "level"),
         (("raise", "main", "INTERNAL", "--level", "PUBLIC"), "level"),
+        (("raise", "--session", "main", "INTERNAL"), "session"),
+        (("ceiling", "--session", "main", "INTERNAL"), "session"),
         (("raise", "main", "TOP"), "target"),
         (("new", "a\x1bb"), "name"),
         (("new", "a", "--ceiling", "9"), "ceiling"),

@@ -175,15 +175,7 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str] = (), common: Common = AS_USUAL, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
-        self.common = common
         self.params += _common_options(common)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Raises: InvalidArgument for a common option that would have no effect."""
-        for name, meaning in self.common.items():
-            if meaning is None and name in ctx.meta:
-                raise InvalidArgument(f"{name}: this command does not take --{name}", argument=name)
-        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the common ones, then the examples."""
@@ -276,9 +268,10 @@ def _common_options(common: Common) -> list[click.Parameter]:
         return click.Option(
             [f"--{name}"],
             expose_value=False,
-            callback=_remember,
+            callback=_remember if meaning is not None else _refuse,
             help=meaning or usual,
             hidden=meaning is None,
+            is_eager=meaning is None,  # refused before click misses an argument
             **settings,
         )
 
@@ -287,13 +280,23 @@ def _common_options(common: Common) -> list[click.Parameter]:
         option("agent", "Name of the agent. [default: assistant]", metavar="AGENT"),
         option("session", "Act in this session, at its taint.", metavar="NAME"),
         option("level", f"{_LEVELS}. [default: PUBLIC]", type=LEVEL, metavar="LEVEL"),
-        option("json", "Print the exact result, as JSON.", is_flag=True),
+        option("json", "Print the result as JSON.", is_flag=True),
     ]
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
     if value is not None and value is not False and param.name is not None:
         ctx.meta[param.name] = value
+
+
+def _refuse(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    """Raise InvalidArgument for a common option that would have no effect, before the command's name or after it.
+
+    A group leaves that to its commands, so that each still shows its help.
+    """
+    _remember(ctx, param, value)
+    if param.name in ctx.meta and not isinstance(ctx.command, click.Group):
+        raise InvalidArgument(f"{param.name}: this command does not take --{param.name}", argument=param.name)
 
 
 def _format_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:

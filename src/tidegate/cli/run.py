@@ -17,7 +17,7 @@ from tidegate.cli.common import NO_LEVEL, Command, info, open_store, options
 
 @click.command(
     cls=Command,
-    common={**NO_LEVEL, "agent": "Name of the agent. [default: all agents]"},
+    common={**NO_LEVEL, "agent": "Name of the agent. [default: all agents]", "json": None},
     examples=("tidegate run", "tidegate run --agent assistant", "tidegate run --once"),
 )
 @click.option("--once", is_flag=True, help="Do what is due now, then exit.")

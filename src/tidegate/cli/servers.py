@@ -12,7 +12,7 @@ from tidegate.policy.levels import Level
 
 @click.command(
     cls=Command,
-    common={"session": "Session that all clients share; it is created if it does not exist."},
+    common={"session": "Session that all clients share; it is created if it does not exist.", "json": None},
     examples=("tidegate mcp --agent assistant --session main --level INTERNAL",),
 )
 def mcp() -> int:
@@ -32,7 +32,7 @@ def mcp() -> int:
     return serve(chosen.home, chosen.agent, chosen.session, level_or(Level.PUBLIC))
 
 
-@click.command(cls=Command, common=FOR_NO_AGENT, examples=("tidegate demo",))
+@click.command(cls=Command, common={**FOR_NO_AGENT, "home": None, "json": None}, examples=("tidegate demo",))
 def demo() -> int:
     """Show how Tidegate works, with a real server and a real client, in a temporary home."""
     from tidegate.cli.demo import run

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.common import INCOMPLETE, LEVEL, Group, agreed, info, level_or, open_store, options, show
+from tidegate.cli.common import INCOMPLETE, LEVEL, NO_LEVEL, Group, agreed, info, level_or, open_store, options, show
 from tidegate.cli.output import REMAINS, escape, warn
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
@@ -24,7 +24,9 @@ _UNASKED = "a reset is permanent; without a terminal, give --yes"
 _OF_ONE = {"session": _BY_OPTION, "level": None}
 
 
-@click.group(cls=Group, common={"session": _BY_OPTION})
+@click.group(
+    cls=Group, common={"session": "Name of the session, for show, new and reset.", "level": "Level, for list and new."}
+)
 def session() -> None:
     """Create, raise and end sessions. These are owner commands."""
 
@@ -71,26 +73,26 @@ def new(name: str | None, ceiling: Level | None) -> None:
         _show(store.sessions.new(options().agent, chosen, level_or(Level.PUBLIC), ceiling))
 
 
-@session.command(name="raise", common=_OF_ONE, examples=("tidegate session raise main CONFIDENTIAL",))
+@session.command(name="raise", common=NO_LEVEL, examples=("tidegate session raise main CONFIDENTIAL",))
 @click.argument("name", help=_NAME)
 @click.argument("target", type=LEVEL, metavar="LEVEL", help="New taint; no effect if the taint is already higher.")
 def raise_(name: str, target: Level) -> None:
     """Raise a session's taint to LEVEL permanently. A running server notices at its next call."""
     with _sessions() as sessions:
-        row = sessions.find(options().agent, _the(name))
+        row = sessions.find(options().agent, name)
         sessions.raise_taint(row.id, target, reason="by the owner")
         _show(sessions.living(row.id))
     if target.can_flow_to(row.taint):
         info("nothing was changed: a taint only rises")
 
 
-@session.command(common=_OF_ONE, examples=("tidegate session ceiling main CONFIDENTIAL",))
+@session.command(common=NO_LEVEL, examples=("tidegate session ceiling main CONFIDENTIAL",))
 @click.argument("name", help=_NAME)
 @click.argument("target", type=LEVEL, metavar="LEVEL", help="Highest level of the taint.")
 def ceiling(name: str, target: Level) -> None:
     """Set how high a session may rise. The ceiling cannot be below the taint."""
     with _sessions() as sessions:
-        row = sessions.named(options().agent, _the(name))
+        row = sessions.named(options().agent, name)
         sessions.set_ceiling(row.id, target)
         _show(sessions.living(row.id))
 
