@@ -26,9 +26,9 @@ _COMMON = {**AT_ALL_LEVELS, "session": "Only entries of this session, by its nam
 _OWNER = "owner"
 _LAST_MAX = 100_000  # all of them are in memory at once
 _WHAT_IT_PROVES = """\
-What this proves: up to the last anchor, no entry was changed, removed or moved. After the last anchor, entries cut from
-the end are not noticed, so keep anchors where nobody who can write here can write. Anyone who can read the key can
-forge a chain; without a key, anyone can. A key kept under the same user does not protect from that user."""
+What this proves: up to the last anchor, no entry was changed, removed or moved. Verifying cannot notice that entries after
+the anchor were cut off, so keep anchors somewhere that users who can write to the home cannot write. Anyone who can read
+the key can forge a chain; without a key, anyone can. A key kept under the same user does not protect from that user."""
 
 
 @click.group(cls=Group, common=_COMMON)
@@ -78,9 +78,9 @@ def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: 
 
 
 @audit.command(common=AT_ALL_LEVELS, examples=("tidegate audit verify", "tidegate audit verify --anchor anchors.jsonl"))
-@click.option("--anchor", "file", metavar="FILE", help="Output of `audit anchor`, from one or several times.")
+@click.option("--anchor", "file", metavar="FILE", help="One or more outputs of `audit anchor`, concatenated.")
 def verify(file: str | None) -> int:
-    """Check that each chain holds, reaches its anchors, and covers everything that is stored.
+    """Check that each chain is intact, contains its anchors, and covers everything that is stored.
 
     JSON: one object per level. Exit code 1 if anything is wrong; the first wrong entry is named.
     """
@@ -98,7 +98,7 @@ def verify(file: str | None) -> int:
 def anchor() -> None:
     """Print where each chain ends now, as JSON, one object per level.
 
-    Keep the output where nobody who can write here can write.
+    Keep the output somewhere that users who can write to the home cannot write.
     """
     with open_owner() as owner:
         for head in owner.anchor(options().level):

@@ -29,7 +29,9 @@ _LEVEL = "Level to start at. [default: chat.level in config.toml]"
     ),
 )
 @click.option("--message", metavar="TEXT", help="Send TEXT, show the answer, and exit; - reads standard input.")
-@click.option("--new", is_flag=True, help="Start a new conversation; the current one stays.")
+@click.option(
+    "--new", is_flag=True, help="Start a new conversation; the current one stays. Not with --session or --level."
+)
 def chat(message: str | None, new: bool) -> int:
     """Talk with the agent.
 

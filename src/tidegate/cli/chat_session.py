@@ -340,7 +340,8 @@ class Chat:
 def explained(outcome: Outcome) -> str:
     """Return why the answer is not complete, and what to do; "" if it is complete."""
     if outcome.ended is Ended.HELD:
-        return f"the answer was held back: {outcome.reason}; use /reset in the chat, or `tidegate session reset`"
+        advice = "raise chat.clearance in config.toml, or end the conversation with /reset or `tidegate session reset`"
+        return f"the answer was held back: this conversation is above chat.clearance; {advice}"
     return outcome.reason
 
 

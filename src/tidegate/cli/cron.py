@@ -27,7 +27,7 @@ _LOOKING = {"session": "Only jobs that this session sees.", "level": "Up to this
 
 @click.group(cls=Group)
 def cron() -> None:
-    """Schedule jobs and show their runs. `tidegate run` runs them."""
+    """Schedule jobs and show their runs. No job runs until `tidegate run` is running."""
 
 
 @cron.command(
@@ -44,7 +44,7 @@ def cron() -> None:
 @click.option("--channel", metavar="NAME", help="Channel for the results. [default: run.channel in config.toml]")
 @click.option("--ceiling", type=LEVEL, metavar="LEVEL", help="Ceiling of its sessions. [default: RESTRICTED]")
 @click.option(
-    "--time-limit", metavar="AGE", help="Maximum time of a run, such as 10m. [default: run.time_limit_minutes]"
+    "--time-limit", metavar="DURATION", help="Maximum time of a run, such as 10m. [default: run.time_limit_minutes]"
 )
 def add(
     name: str,
@@ -109,7 +109,10 @@ def remove(name: str) -> None:
 @click.argument("name", required=False, help="Name of the job. [default: the runs of the trigger]")
 @click.option("--limit", metavar="N", type=int, default=20, show_default=True, help="Maximum number of runs, 1 to 200.")
 def history(name: str | None, limit: int) -> None:
-    """Show the runs of a job, newest first, with their results and deliveries. JSON: one object per line."""
+    """Show the runs of a job with their results and deliveries. JSON: one object per line.
+
+    The latest is first, by its start or, if it has not started, by its due time.
+    """
     with open_session(Level.RESTRICTED) as session:
         runs = session.jobs.history(name, limit=limit)
     for run, level in runs:

@@ -148,10 +148,11 @@ class Demo:
         return result
 
     def _companion(self, *words: str) -> str:
-        """Return the --json output of a command on an agent whose model follows a script."""
+        """Return the output, as JSON if there is any, of a command on an agent whose model follows a script."""
         shown = ["--agent", "companion", *words]
         _say(f"  $ tidegate {shlex.join(shown)}")
-        command = [sys.executable, "-m", "tidegate", "--home", str(self._home), *shown, "--json"]
+        form = [] if words[0] == "run" else ["--json"]
+        command = [sys.executable, "-m", "tidegate", "--home", str(self._home), *shown, *form]
         own = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_CHAT_")}
         env = {**own, "TIDEGATE_CHAT_MODEL": "scripted"}
         done = subprocess.run(command, capture_output=True, check=False, env=env)  # noqa: S603  our own command

@@ -76,8 +76,11 @@ _ALIASES = {
 def root() -> None:
     """Persistent memory for AI agents that cannot leak downward.
 
-    Without --session, a command acts in a temporary session at --level. Nothing about that session is stored.
-    The common options go before or after the command.
+    A level says how sensitive a memory is: PUBLIC < INTERNAL < CONFIDENTIAL < RESTRICTED. A session's taint is its
+    current level; the session sees memories at or below it.
+
+    Without --session, a command uses a temporary session at --level. What it saves is kept; the session itself is not
+    stored. The common options go before or after the command.
     """
 
 

@@ -26,13 +26,13 @@ _KEY = "Exact key of the memory."
     ),
 )
 @click.argument("key", help="Short, stable name.")
-@click.argument("content", required=False, help="Text to save; - or nothing reads standard input.")
+@click.argument("content", required=False, help="Text to save; read from standard input if omitted or -.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag to list it by; may be repeated.")
 def save(key: str, content: str | None, tags: tuple[str, ...]) -> None:
     """Save CONTENT under KEY.
 
     A memory that exists under KEY at the same level is replaced; its earlier versions are kept. Standard input must be
-    UTF-8 and is saved unchanged, with its last line end.
+    UTF-8 and is saved unchanged, including the final newline.
     """
     if content is None and sys.stdin.isatty():
         raise InvalidArgument("content: is required; give it after KEY, or - for standard input", argument="content")

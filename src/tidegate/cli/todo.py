@@ -15,7 +15,7 @@ from tidegate.policy.levels import Level
     examples=("tidegate todo", "tidegate todo --session chat", "tidegate todo --level PUBLIC"),
 )
 def todo() -> None:
-    """Show the agent's to-do list. Of several lists, the highest visible one is shown."""
+    """Show the agent's to-do list. If there are lists at several levels, show the highest one visible."""
     with open_session(Level.RESTRICTED) as session:
         result = session.call_tool("todo_read")
     show(result, todo_list(result))

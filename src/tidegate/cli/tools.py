@@ -40,13 +40,20 @@ _CALLER = {"session": "Session of the call.", "level": "Level of the call withou
 
 @click.group(cls=Group, common=_CALLER)
 def tools() -> None:
-    """List, check and trust the tools of the MCP servers in config.toml, [servers.NAME]."""
+    """List, check and trust the tools of the MCP servers in config.toml, [servers.NAME].
+
+    Each tool has a source (the level of what it returns), a sink (the highest level that it may be told) and a pin
+    (whether you trust its definition).
+    """
 
 
 @tools.command(name="list", common=FOR_NO_AGENT, examples=("tidegate tools list", "tidegate tools list files --json"))
 @click.argument("name", required=False, help="Name of one server. [default: all servers]")
 def list_(name: str | None) -> int:
-    """Ask the servers for their tools; show the source, the sink and the pin of each. JSON: one object per line.
+    """Ask the servers for their tools. JSON: one object per line.
+
+    Show for each tool its source (the level of what it returns), its sink (the highest level that it may be told) and
+    its pin (whether you trust its definition).
 
     Exit code 1 if a server does not answer. Its trusted tools are then shown as unreachable.
     """
