@@ -23,9 +23,9 @@ demo: .venv/.run
 test: lint
 	$(BIN)/coverage erase
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=
-	@echo "policy and core: every branch"
+	@echo "coverage of policy and core, branches included: the gate is 100 %"
 	$(BIN)/coverage report --include="src/tidegate/policy/*,src/tidegate/core/*" --fail-under=100
-	@echo "all the rest: 95 of 100"
+	@echo "coverage of the rest: the gate is 95 %"
 	$(BIN)/coverage report --omit="src/tidegate/policy/*,src/tidegate/core/*" --fail-under=95
 
 test-fast: .venv/.dev
