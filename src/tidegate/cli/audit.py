@@ -26,9 +26,10 @@ _COMMON = {**AT_ALL_LEVELS, "session": "Only entries of this session, by its nam
 _OWNER = "owner"
 _LAST_MAX = 100_000  # all of them are in memory at once
 _WHAT_IT_PROVES = """\
-What this proves: up to the last anchor, no entry was changed, removed or moved. Verifying cannot notice that entries after
-the anchor were cut off, so keep anchors somewhere that users who can write to the home cannot write. Anyone who can read
-the key can forge a chain; without a key, anyone can. A key kept under the same user does not protect from that user."""
+What this proves: up to the last anchor, no entry was changed, removed or moved. Verifying cannot notice that entries
+after the anchor were cut off, so keep anchors somewhere that users who can write to the home cannot write. Anyone who
+can read the key can forge a chain; without a key, anyone can. A key kept under the same user does not protect from that
+user."""
 
 
 @click.group(cls=Group, common=_COMMON)
