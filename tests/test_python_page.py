@@ -86,10 +86,9 @@ def test_every_code_of_an_error_and_every_tool_is_on_it() -> None:
 def test_its_numbers_are_those_of_the_code() -> None:
     words = " ".join(PAGE.split())
     assert f"for up to {VIEWS_MAX} agents and levels" in words
-    assert f"up to {VIEWS_MAX} calls work" in words
+    assert f"Up to {VIEWS_MAX} calls run at once" in words
     assert f"waited {BUSY_TIMEOUT_MS // 1000} seconds" in words
     limits = tidegate.Limits()
-    assert (
-        f"1 to {limits.key_chars_max} characters, tags up to {limits.tags_max} of up to {limits.tag_chars_max}" in words
-    )
+    assert f"Keys are 1 to {limits.key_chars_max} characters" in words
+    assert f"up to {limits.tags_max} tags of up to {limits.tag_chars_max} characters each" in words
     assert f"queries up to {limits.query_chars_max:,} characters" in words
