@@ -121,9 +121,10 @@ def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
 def purge(age: str, dry_run: bool, yes: bool) -> int:
     """Remove deleted memories and superseded versions permanently.
 
-    Also removes conversations that nobody can continue: those of sessions that have ended or were never stored. The age
-    of a memory counts from its deletion, that of a version from the last save of the next version. Afterwards no file
-    holds the removed data. The audit entries stay, and still verify.
+    Also removes conversations that cannot be continued: those of sessions that have ended or were never stored, and
+    what an active session said at a lower level, before it rose. The age of a memory counts from its deletion, that of
+    a version from the last save of the next version. Afterwards no file holds the removed data. The audit entries stay,
+    and still verify.
 
     If a reader is active, a file may still hold some of the data: the command says so and exits with 3. Run it again.
     The command needs about as much memory as a level takes on disk.

@@ -35,7 +35,11 @@ if TYPE_CHECKING:
     from tidegate.gateway.pins import Definition, Definitions
 
 _UNREACHABLE = "unreachable"
-_CALLER = {"session": "Session of the call.", "level": "Level of the call without --session. [default: PUBLIC]"}
+_CALLER = {
+    "agent": "Agent of the session. [default: assistant]",
+    "session": "Session of the call.",
+    "level": "Level of the call without --session. [default: PUBLIC]",
+}
 
 
 @click.group(cls=Group, common=_CALLER)

@@ -135,8 +135,8 @@ def backup(file: str) -> None:
 def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
     """Restore a backup into an empty agent: everything or nothing.
 
-    Levels, versions, deletions and audit chains are restored exactly. Sessions are restored as ended, because nobody
-    knows what their clients have read since the backup. Start new sessions under new names.
+    Levels, versions, deletions and audit chains are restored exactly. Sessions are restored as ended, because Tidegate
+    does not know what their clients have read since the backup. Start new sessions under new names.
     """
     with _at_no_level() as transfer:
         if dry_run or not yes:

@@ -88,7 +88,7 @@ class SessionJobs:
         return self._gate.write(self._handle, "cron_delete", partial(_delete, name=name))
 
     def history(self, name: str | None, *, limit: int | None = None) -> list[tuple[Run, Level]]:
-        """Return the visible runs of a job, even a deleted one, newest first. limit: 1 to 200.
+        """Return the visible runs of a job, even a deleted one, the latest start or due time first. limit: 1 to 200.
 
         name: None means the trigger.
 
