@@ -40,7 +40,7 @@ class ExpiringReader(CompartmentReader):
         return {key: self._expiry.seen_at(record, self._now) for key, record in found.items()}
 
     def live(self, kind: RecordKind, keys: Collection[str]) -> set[str]:
-        return {key for key in self._inner.live(kind, keys) if self._lives(kind, key)}
+        return {key for key, record in self.read_several(kind, keys, chars_max=0).items() if record.live}
 
     def page(
         self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE

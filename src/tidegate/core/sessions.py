@@ -65,8 +65,7 @@ class Sessions:
 
     def named(self, agent: str, name: str) -> SessionRow:
         """Return the session as the control store has it: for the owner, who repairs what `find` refuses."""
-        row = self._named.find(check_agent(agent), self._check_name(name))
-        return self.living(row.id if row else None, "resume")
+        return self.living(self.id_of(agent, name), "resume")
 
     def id_of(self, agent: str, name: str) -> str | None:
         """Return the id of the session that has or had this name. Nothing is resumed, and nothing entered."""

@@ -12,7 +12,6 @@ from typing import Any
 
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
-from tidegate.records import excerpt
 from tidegate.records.fields import check_types
 from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonable import jsonable
@@ -208,11 +207,6 @@ def is_group(group: str) -> bool:
         return False
     name = name_of(group)
     return group.endswith(group_of(name) if name else TRIGGER)
-
-
-def cut(text: str) -> str:
-    """Return the part of an answer that is stored."""
-    return excerpt.cut(text, TEXT_CHARS_MAX)
 
 
 def write_plan(plan: Plan) -> str:

@@ -60,7 +60,7 @@ def rerank(
     """Return the gain of each candidate, in their order.
 
     candidates: score and text (key, tags and content) of the best RERANKED_MAX, best first. probe: the terms that
-    were looked up. frequencies, statistics: as for `ranking.score`. A gain depends on these arguments alone.
+    were looked up. frequencies, statistics: as for `ranking.Scorer`. A gain depends on these arguments alone.
     """
     if not candidates:
         return []

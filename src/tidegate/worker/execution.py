@@ -15,9 +15,10 @@ from datetime import datetime
 from tidegate.agent.channel import Silent
 from tidegate.agent.loop import Ended, Outcome
 from tidegate.errors import TidegateError
-from tidegate.jobs.job import DeliveryState, Run, RunState, cut, has_risen
+from tidegate.jobs.job import TEXT_CHARS_MAX, DeliveryState, Run, RunState, has_risen
 from tidegate.jobs.runs import ClaimedRun
 from tidegate.policy.levels import Level
+from tidegate.records.excerpt import cut
 from tidegate.session import Session
 from tidegate.worker.task import WakeupTask, is_nothing
 from tidegate.worker.worker_context import WorkerContext
@@ -213,7 +214,8 @@ class Execution:
 
     def _close(self, state: RunState, *, text: str = "", reason: str = "", again: bool = False) -> None:
         now = self._context.clock()
-        run = replace(self._claimed.run, state=state, ended_at=now, text=cut(text), reason=reason, event=None)
+        text = cut(text, TEXT_CHARS_MAX)
+        run = replace(self._claimed.run, state=state, ended_at=now, text=text, reason=reason, event=None)
         closed = self._host.runs.close(self._claimed, run if again else to_deliver(run, now), again=again)
         if closed is not None and state is not RunState.DONE:
             self._failed(run, for_good=not again)
