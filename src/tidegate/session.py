@@ -147,7 +147,7 @@ class CallableTool(Protocol):
 
 
 class Session:
-    """One conversation of one agent. It keeps only the session's id: each call looks up everything else."""
+    """One conversation of one agent. Each call looks up the session's state: no state kept here decides anything."""
 
     def __init__(
         self,

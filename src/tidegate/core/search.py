@@ -111,16 +111,18 @@ def _ranked(view: View, query: Query, max_results: int) -> _Ranking:
     common = rank.select_common(query, corpus.frequencies, probe)
     found: dict[tuple[str, int], _Found] = {}
     complete = all(compartment.index_whole() for compartment in view.visible)
-    for depth in range(len(view.visible)):
+    for depth, compartment in enumerate(view.visible):
         newest = list[Candidate]()
         held = corpus.held(depth, probe)  # no term of the probe was too common to be counted
         scorer = Scorer(query, held, corpus.frequencies, corpus.statistics)
         try:
-            for each in _candidates(view, depth, held):
-                found[each.key, depth] = _Found(each.key, depth, each.updated_at, scorer.score(each.match))
-            for each in _newest(view, depth, common):
-                newest.append(each)
-                found.setdefault((each.key, depth), _Found(each.key, depth, each.updated_at, 0.0))
+            if held:
+                for each in _unshadowed(view, depth, compartment.candidates(held)):
+                    found[each.key, depth] = _Found(each.key, depth, each.updated_at, scorer.score(each.match))
+            if common:  # too common to be looked up: the texts of the newest decide their scores
+                for each in _unshadowed(view, depth, compartment.newest(common)):
+                    newest.append(each)
+                    found.setdefault((each.key, depth), _Found(each.key, depth, each.updated_at, 0.0))
         except BudgetSpentError:
             complete = False
         complete = complete and len(newest) < rank.CANDIDATES_MAX  # else older ones were not read
@@ -138,18 +140,11 @@ def _corrected(query: Query, corpus: _Corpus) -> Query:
     return spelling.corrected(query, suggestions, corpus.frequencies)
 
 
-def _candidates(view: View, depth: int, probe: Sequence[str]) -> Iterator[Candidate]:
-    """Yield the candidates that have a looked-up word."""
-    return _unshadowed(view, depth, view.visible[depth].candidates(probe)) if probe else iter(())
-
-
-def _newest(view: View, depth: int, common: Sequence[Sequence[str]]) -> Iterator[Candidate]:
-    """Yield the newest candidates that have the common words. Their texts decide their scores."""
-    return _unshadowed(view, depth, view.visible[depth].newest(common)) if common else iter(())
-
-
 def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
-    """Return the first candidates without a variant above: shadow first, then limit (P5)."""
+    """Yield the first candidates without a variant above: shadow first, then limit (P5).
+
+    Raises: BudgetSpentError, after the candidates found before it.
+    """
     left, spent = rank.CANDIDATES_MAX, False
     while left and not spent:
         batch, spent = _batch(candidates, left)

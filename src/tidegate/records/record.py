@@ -48,7 +48,7 @@ class Draft:
 
     tags: NFC, trimmed, distinct, in code-point order.
     version: counts from 1, and on after a deletion.
-    nonce: the random part of the version's audit commitment, from `audit.chain.nonce_of`; a purge removes it with the text.
+    nonce: the random part of the audit commitment, from `audit.chain.nonce_of`; a purge removes it with the text.
     """
 
     kind: RecordKind

@@ -114,11 +114,9 @@ def _tags(value: object) -> object:
     """Return the tags of a list, or of a text with commas between them."""
     if isinstance(value, str):
         return [part.strip().lstrip("#") for part in value.split(",") if part.strip()]
-    return (
-        [each.lstrip("#") if isinstance(each, str) else each for each in value if each]
-        if isinstance(value, list)
-        else value or []
-    )
+    if isinstance(value, list):
+        return [each.lstrip("#") if isinstance(each, str) else each for each in value if each]
+    return value or []
 
 
 def _time(fields: Mapping[str, object], names: tuple[str, ...]) -> object:
