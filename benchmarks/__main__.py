@@ -39,7 +39,7 @@ def at_size(home: Path, size: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print progress on standard error."""
+    """Measure, and print the report; progress goes to standard error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of memories, by commas")
     parser.add_argument("--folder", help="where the stores are made; default: the system's temporary folder")

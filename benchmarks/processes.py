@@ -1,4 +1,4 @@
-"""Whole processes: start-up, and four writers on one compartment."""
+"""Whole processes: start-up, opening a home, and four writers on one compartment."""
 
 from __future__ import annotations
 

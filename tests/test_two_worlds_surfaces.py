@@ -28,7 +28,7 @@ from tidegate.cli import memory as cli_memory
 from tidegate.cli import output
 from tidegate.config.settings import ChatSettings
 from tidegate.policy.levels import Level
-from tidegate.server import resources as protocol_context
+from tidegate.server import resources
 from tidegate.session import Session
 from tidegate.store import Store
 
@@ -128,10 +128,10 @@ def hidden(session: Session) -> int:
 def test_a_resource_that_counts_what_is_hidden_is_found(
     backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def text(offers: protocol_context.MemoryResources) -> str:
+    async def text(offers: resources.MemoryResources) -> str:
         return f"{await offers.served.run(hidden)} memories"
 
-    monkeypatch.setattr(protocol_context.MemoryResources, "_text", text)
+    monkeypatch.setattr(resources.MemoryResources, "_text", text)
     traces = (observed_trace(f"server {seed}", LENGTH) for seed in range(40))
     assert any(differences(backend, *trace, McpWorld) for trace in traces)
 

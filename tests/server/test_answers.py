@@ -125,14 +125,11 @@ def test_calls_in_flight_while_it_opens_are_answered_though_the_input_has_ended(
 def served(home: Path) -> Iterator[Peer]:
     """A server that opens its session as a process does, in a thread of this one."""
     opener = SessionOpener(partial(tidegate.open, home), "assistant", "new", Level.PUBLIC)
-    try:
-        with serving(ServedSession(opener)) as peer:
-            peer.greet()
-            assert all("result" in peer.ask(method) for method in LISTS)
-            yield peer
-            assert all("result" in peer.ask(method) for method in LISTS)
-    finally:
-        opener.close()
+    with closing(opener), serving(ServedSession(opener)) as peer:
+        peer.greet()
+        assert all("result" in peer.ask(method) for method in LISTS)
+        yield peer
+        assert all("result" in peer.ask(method) for method in LISTS)
 
 
 def overwritten(path: Path) -> Callable[[], object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -19,17 +19,9 @@ from tidegate.policy.levels import Level
 from tidegate.server.served_session import ServedSession, SessionOpener
 from tidegate.session import Session
 from tidegate.storage.inmemory.control_store import InMemoryControlStore
-from tidegate.storage.inmemory.provider import InMemoryProvider
 from tidegate.store import Store
-from tidegate.tools import TOOLS
 
 AGENT, NAME = "assistant", "main"
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store(InMemoryProvider(), toolset=TOOLS) as opened:
-        yield opened
 
 
 @pytest.fixture

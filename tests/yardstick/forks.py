@@ -27,7 +27,7 @@ LOADED = (agent, cli, core, storage, tools)
 
 @contextmanager
 def forking() -> Iterator[Run]:
-    """Runs commands as the fixture `process` does."""
+    """Runs commands as the fixture `process` does, but takes only their words."""
     command = [sys.executable, "-m", __name__]
     with (
         tempfile.TemporaryDirectory(prefix="tidegate-") as folder,

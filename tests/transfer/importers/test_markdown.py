@@ -62,20 +62,6 @@ def test_front_matter_with_other_fields_stays_in_the_content() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "---\nno end",
-        "---\nnot yaml at all {\n---\nx",
-        "---",
-        "x\n---\ntags: a\n---\n",
-    ],
-)
-def test_what_is_not_plainly_front_matter_is_content(text: str) -> None:
-    found = note(text)
-    assert (found.content, found.tags) == (text, [])
-
-
-@pytest.mark.parametrize(
     ("front", "tags"),
     [
         ("tags:\n- a\n-  b ", ["a", "b"]),
