@@ -15,30 +15,30 @@ from urllib.request import url2pathname
 
 
 def install_command(requirement: str) -> str:
-    """Return it for a requirement such as `tidegate[agent]`, to be run in the current folder.
+    """Return the command for a requirement such as `tidegate[agent]`, to be run in the current folder.
 
     It is for the owner's terminal alone: it may hold paths, of the interpreter and of a checkout (P12).
     """
     python = _interpreter()
     installer = [python, "-m", "pip", "install"] if find_spec("pip") else ["uv", "pip", "install", "--python", python]
-    package, _, extras = requirement.partition("[")
-    words = _again(extras, _origin()) if package == "tidegate" else [requirement]
+    ours = requirement.startswith("tidegate[")
+    words = _this_package(requirement.removeprefix("tidegate"), _origin()) if ours else [requirement]
     return shlex.join([*installer, *words])
 
 
-def _again(extras: str, origin: dict[str, Any]) -> list[str]:
+def _this_package(extras: str, origin: dict[str, Any]) -> list[str]:
     """Return what names this package with extras, as it was installed: a checkout that no registry knows, say."""
     url = str(origin.get("url", ""))
     if not url:
-        return [f"tidegate[{extras}"]
+        return [f"tidegate{extras}"]
     if "dir_info" in origin:
         folder = url2pathname(urlsplit(url).path)
         here = os.path.isdir(folder) and os.path.samefile(folder, os.curdir)
-        place = f"{'.' if here else folder}[{extras}"
+        place = f"{'.' if here else folder}{extras}"
         return ["-e", place] if origin["dir_info"].get("editable") else [place]
     if "vcs_info" in origin:
         url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
-    return [f"tidegate[{extras} @ {url}"]
+    return [f"tidegate{extras} @ {url}"]
 
 
 def _origin() -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Clearing:
         for row, level in places:
             if level.can_flow_to(row.taint):
                 with self._provider.owner_compartment(row.agent, level) as owner_compartment:
-                    if self.forget(owner_compartment, row.id) > 0:
+                    if self.forget(owner_compartment, row.id):
                         cleared.add((row.agent, level))
         return cleared
 

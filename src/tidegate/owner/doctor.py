@@ -116,9 +116,8 @@ class Doctor:
                 closing(SqliteProvider(self.home, secret=settings.secret)) as provider,
                 provider.owner_compartment(agent, level) as compartment,
             ):
-                found += (
-                    [] if any(finding.remedy is Remedy.INDEX for finding in found) else _contents(compartment, where)
-                )
+                if not any(finding.remedy is Remedy.INDEX for finding in found):
+                    found += _contents(compartment, where)
                 yield from self._repaired(found, path, compartment)
                 yield from self._chain(compartment, where, settings)
                 audited.add(compartment.entries(), level)

@@ -121,7 +121,7 @@ class Scorer:
         for place, word in enumerate(query.words):
             for term in word.terms:
                 words[term].append(place)
-        # For each term: the words that it is a form of, and its weight.
+        # For each term: the places of the words that it is a form of, and its weight.
         self._terms = [(words[term], idf(frequencies.get(term, 0), statistics)) for term in terms]
         self._slopes = [_B * statistics.documents / total if total else 0.0 for total in statistics.lengths]
 
@@ -133,8 +133,8 @@ class Scorer:
         content = weights[2] / (1 - _B + slopes[2] * lengths[2])
         best = [0.0] * len(self._weights)
         each = iter(match.counts)
-        for term, in_key, in_tags, in_content in zip(each, each, each, each, strict=True):
-            words, rarity = self._terms[term]
+        for place, in_key, in_tags, in_content in zip(each, each, each, each, strict=True):
+            words, rarity = self._terms[place]
             found = key * in_key + tags * in_tags + content * in_content
             worth = rarity * found * (_K1 + 1) / (found + _K1)
             for word in words:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from tidegate.tools.tool import Schema
 
+# Types without words: fields of answers, items of lists.
 TEXT: Schema = {"type": "string"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
-"""Fields of answers."""
 
 
 def text(title: str, description: str) -> Schema:

@@ -33,6 +33,7 @@ _DATABASE = re.compile(r"(control|public|internal|confidential|restricted)\.db(-
 _COPY = re.compile(r"[a-z]+\.db\.schema-[0-9]+")
 _HALF_MADE = re.compile(r"\..+\.[0-9a-f]{16}\.new(-wal|-shm)?")
 _OWNERS_FILES = {"SPINE.md", "TRIGGER.md"}
+_REMOVE = "Remove it, or run `tidegate doctor --repair`."
 
 
 def examine_place(
@@ -192,6 +193,3 @@ def _is_old(path: Path) -> bool:
 
 def _below(home: Path, path: Path) -> str:
     return "home" if path == home else path.relative_to(home).as_posix()
-
-
-_REMOVE = "Remove it, or run `tidegate doctor --repair`."

@@ -87,14 +87,13 @@ def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Re
         node.kind = item["entityType"]
         node.observations += [text for text in item["observations"] if text not in node.known]
         node.known.update(item["observations"])
-        node.label = highest((node.label, label_in(item)))
     elif isinstance(item, dict) and kind == "relation" and all(isinstance(item.get(n), str) for n in _RELATION_FIELDS):
         start, end, relation = (item[name] for name in _RELATION_FIELDS)
         node = nodes.setdefault(start, _Node(place))
         node.relations.append(f"{start} {relation} {end}")
-        node.label = highest((node.label, label_in(item)))
     else:
         return Rejected(place, "is neither an entity nor a relation")
+    node.label = highest((node.label, label_in(item)))
     return None
 
 
