@@ -7,7 +7,7 @@ Any failure in between fails closed (P17).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -132,10 +132,10 @@ class Gate:
         known = tool if tool in known_tools else "unknown tool"  # P12: a name that the model invented is content
         return self._audit_log.require(row, decide(PreToolCall(state_of(row), tool, known_tools)), known)[0]
 
-    def note_attempt(self, handle: SessionHandle, tool: str, arguments: Collection[str]) -> None:
+    def note_attempt(self, handle: SessionHandle, tool: str, arguments: Sequence[str]) -> None:
         """Enter in the audit that a model tried to choose a level; it has no other effect (P2)."""
         row = self.admit(handle, tool, (tool,))
-        self._audit_log.record(row, Action.ATTEMPT, f"{tool} {' '.join(sorted(arguments))}")
+        self._audit_log.record(row, Action.ATTEMPT, f"{tool} {' '.join(arguments)}")
 
     def _look(self, handle: SessionHandle) -> SessionRow | None:
         handle.seen = found = self._sessions.read(handle.id)

@@ -114,6 +114,6 @@ PolicyEvent = (
 
 
 def split_level_arguments(arguments: Mapping[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Return the arguments without any that try to choose a level, and the names of those that did (P2)."""
+    """Return the arguments without any that try to choose a level, and the sorted names of those that did (P2)."""
     kept = {name: value for name, value in arguments.items() if name not in LEVEL_ARGUMENTS}
     return kept, tuple(sorted(LEVEL_ARGUMENTS.intersection(arguments)))

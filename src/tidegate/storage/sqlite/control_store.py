@@ -120,7 +120,7 @@ class SqliteControlStore(ControlStore):
 
     def _rows(self, statement: str, bindings: tuple[Value, ...]) -> list[Row]:
         self._require_own_process()
-        if self._owner is not None and self._owner == threading.get_ident() and self._writer is not None:
+        if self._owner == threading.get_ident() and self._writer is not None:
             return self._writer.db.execute(statement, bindings).fetchall()
         with self._reading:
             if self._reader is None and not self._exists():
