@@ -9,11 +9,14 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tidegate
 from benchmarks import corpus
+from benchmarks.measure import timed
 
 WRITERS = 4
 SAVES = 250
@@ -28,17 +31,12 @@ _BARE_SERVER = "from fastmcp import FastMCP; FastMCP('bare').run(show_banner=Fal
 def startup(home: Path, *, rounds: int = 5) -> dict[str, Any]:
     """Measure seconds until `--help` has printed, and until a server has answered `initialize`; medians, in turn."""
     here = [sys.executable, "-m", "tidegate"]
-    commands = {
+    commands: dict[str, Callable[[], object]] = {
         "tidegate --help": lambda: subprocess.run([*here, "--help"], check=True, capture_output=True),
         "tidegate mcp": lambda: _initialize([*here, "--home", str(home), "mcp"]),
         "bare fastmcp server": lambda: _initialize([sys.executable, "-c", _BARE_SERVER]),
     }
-    taken: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(rounds):
-        for name, command in commands.items():
-            start = time.perf_counter()
-            command()
-            taken[name].append(time.perf_counter() - start)
+    taken = timed(commands, rounds=rounds)
     figures = {name: round(statistics.median(values), 3) for name, values in taken.items()}
     ratio = round(figures["tidegate mcp"] / figures["bare fastmcp server"], 2)
     return {"s": figures, "ratio": {"tidegate mcp": ratio}, "goal": {"tidegate --help": 0.15, "ratio": 1.3}}
@@ -52,15 +50,13 @@ def opening(home: Path, *, rounds: int = 20) -> dict[str, Any]:
     with tidegate.open(home) as store:
         store.session("bench").memory.save("note", "The launch is on Monday.")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    programs = {"python -c pass": "pass", "import and open": _OPEN}
-    taken: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(rounds + 1):
-        for name, program in programs.items():
-            start = time.perf_counter()
-            subprocess.run([sys.executable, "-c", program, str(home)], check=True, env=environment)
-            taken[name].append((time.perf_counter() - start) * 1e3)
+
+    def run(program: str) -> object:
+        return subprocess.run([sys.executable, "-c", program, str(home)], check=True, env=environment)
+
+    taken = timed({"python -c pass": partial(run, "pass"), "import and open": partial(run, _OPEN)}, rounds=rounds + 1)
     figures = {
-        name: {"min": round(min(values[1:]), 1), "median": round(statistics.median(values[1:]), 1)}
+        name: {"min": round(min(values[1:]) * 1e3, 1), "median": round(statistics.median(values[1:]) * 1e3, 1)}
         for name, values in taken.items()
     }
     return {"ms": figures, "goal": {"import and open": 60}}

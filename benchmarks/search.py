@@ -9,7 +9,7 @@ import apsw
 
 from benchmarks import corpus
 from benchmarks.measure import compare
-from benchmarks.verbs import AGENT
+from benchmarks.verbs import AGENT, session_at
 from tidegate import Level, Store
 from tidegate.search.analysis import analyse_query
 
@@ -33,7 +33,7 @@ def search(store: Store, home: Path, size: int) -> dict[str, Any]:
 
 
 def _search(store: Store, home: Path, level: Level, query: str) -> dict[str, float]:
-    session = store.session(AGENT, f"bench-{level.name.lower()}", level)
+    session = session_at(store, level)
     expression = " OR ".join(f'"{term}"' for term in analyse_query(query).terms)
     files = [home / "agents" / AGENT / f"{each.name.lower()}.db" for each in Level if each.can_flow_to(level)]
     bare = [apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY) for file in files]

@@ -40,7 +40,7 @@ def get(store: Store, home: Path) -> dict[str, Any]:
     """Measure against a prepared point read of the same row."""
     key = "note-0000007"
     bare = apsw.Connection(str(home / "agents" / AGENT / "public.db"), flags=apsw.SQLITE_OPEN_READONLY)
-    public, restricted = _named(store, Level.PUBLIC), _named(store, Level.RESTRICTED)
+    public, restricted = session_at(store, Level.PUBLIC), session_at(store, Level.RESTRICTED)
     figures = compare(
         {
             "point read": lambda: bare.execute(_POINT_READ, ("memory", key)).fetchone(),
@@ -57,7 +57,7 @@ def call(store: Store) -> dict[str, Any]:
     key = "note-0000007"
     report: dict[str, Any] = {}
     for level in (Level.PUBLIC, Level.RESTRICTED):
-        session = _named(store, level)
+        session = session_at(store, level)
         figures = compare(
             {
                 "get": lambda session=session: session.memory.get(key),
@@ -72,7 +72,7 @@ def call(store: Store) -> dict[str, Any]:
 
 def save(store: Store, home: Path) -> dict[str, Any]:
     """Measure against a bare insert of the same rows and terms, into an empty index and a large one; analysis apart."""
-    session = _named(store, Level.PUBLIC)
+    session = session_at(store, Level.PUBLIC)
     items = itertools.cycle([(f"new-{key}", content, tags) for key, content, tags in corpus.memories(2_000, seed=8)])
     fresh = (
         (f"{next(counter)}-{key}", content, tags) for counter in [itertools.count()] for key, content, tags in items
@@ -99,7 +99,7 @@ def save(store: Store, home: Path) -> dict[str, Any]:
 
 def listing(store: Store) -> dict[str, Any]:
     """Measure one page of 50 from a session that sees all levels: the first, the last, and one of a tag."""
-    session = _named(store, Level.RESTRICTED)
+    session = session_at(store, Level.RESTRICTED)
     last = _last_cursor(session)
     figures = compare(
         {
@@ -114,7 +114,7 @@ def listing(store: Store) -> dict[str, Any]:
 
 def delete(store: Store) -> dict[str, Any]:
     """Measure deleting memories that were just saved."""
-    session = _named(store, Level.PUBLIC)
+    session = session_at(store, Level.PUBLIC)
     keys = [f"gone-{number}" for number in range(50 * 15)]
     session.memory.save_many(
         [(key, content, []) for key, (_, content, _) in zip(keys, corpus.memories(750), strict=True)]
@@ -143,7 +143,8 @@ def hidden(folder: Path) -> dict[str, Any]:
     return {"us": figures, "ratio": ratios(figures, "nothing above"), "goal": 1.0}
 
 
-def _named(store: Store, level: Level) -> Session:
+def session_at(store: Store, level: Level) -> Session:
+    """Return the session of the benchmarks at a level."""
     return store.session(AGENT, f"bench-{level.name.lower()}", level)
 
 
