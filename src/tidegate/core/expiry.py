@@ -79,16 +79,13 @@ class ExpiringReader(CompartmentReader):
     def _living(self, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
         passed = 0
         for each in candidates:
-            if self._lives(RecordKind.MEMORY, each.key):
+            record = self.read(RecordKind.MEMORY, each.key, chars_max=0)
+            if record is not None and record.live:
                 yield each
             elif passed == PASSED_MAX:
                 raise BudgetSpentError
             else:
                 passed += 1
-
-    def _lives(self, kind: RecordKind, key: str) -> bool:
-        record = self.read(kind, key, chars_max=0)
-        return record is not None and record.live
 
 
 class ExpiringCompartment(ExpiringReader, Compartment):
