@@ -12,9 +12,9 @@ Messages name the argument and say what to do. They never carry engine text, SQL
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from tidegate.policy.decisions import PolicyRule
+from tidegate.policy.decisions import Deny, PolicyRule
 
 
 class TidegateError(Exception):
@@ -62,6 +62,11 @@ class Refused(TidegateError):
         super().__init__(reason if tool is None else f"{tool}: {reason}", rule=rule.value, **details)
         self.rule = rule
         self.reason = reason
+
+    @classmethod
+    def by(cls, deny: Deny, *, tool: str | None = None) -> Self:
+        """Return the error of a decision."""
+        return cls(deny.hint, rule=deny.rule, tool=tool)
 
 
 class StorageError(TidegateError):

@@ -326,7 +326,7 @@ def test_explain_shows_the_terms_and_each_score_by_its_parts(cli: Run) -> None:
     (hit,) = explained["results"]
     (parts,) = explained["explanation"]["parts"]
     assert hit["score"] == parts["score"]
-    assert abs(parts["score"] - sum(parts[name] for name in ("bm25", "common", "parts", "company"))) < 1e-5
+    assert abs(parts["score"] - sum(parts[name] for name in ("bm25", "common", "ngrams", "feedback"))) < 1e-5
 
 
 def test_explain_says_when_nothing_was_looked_up(cli: Run) -> None:

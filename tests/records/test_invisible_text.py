@@ -41,6 +41,7 @@ EXPECTED = (HIDDEN | DECEIVING | (of("Cf") - points(DRAWN))) - set("\n\t")
 SMUGGLED = "a" + "".join(sorted(HIDDEN)) + "z"
 
 
+@pytest.mark.long
 def test_of_all_characters_exactly_those_are_escaped() -> None:
     escaped = {char for char in EVERY[:128] if char not in escape_invisible(f"a{char}b")}
     for start in range(128, len(EVERY), 4_096):  # together, since an escape is made of ASCII alone

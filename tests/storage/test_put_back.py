@@ -15,6 +15,7 @@ LENGTH = 20
 HISTORIES = portions(1_000, 50_000, size=100)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", HISTORIES, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
 def test_p4_p7_an_older_control_store_lowers_no_taint_and_revives_no_session(backend: Backend, seeds: range) -> None:
     for seed in seeds[:: backend.parts]:

@@ -152,6 +152,7 @@ def works(scene: Scene) -> None:
     back_up(scene)
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_p17_any_one_field_changed_is_refused_by_its_line_or_gives_an_agent_that_works(data: st.DataObject) -> None:
@@ -230,6 +231,7 @@ def test_p17_no_line_costs_more_than_a_few_times_the_longest_that_is_allowed(
     assert _peak(plain, path, reason) < 64 * 1024 * 1024
 
 
+@pytest.mark.long
 def test_p17_sessions_are_bounded_by_the_size_of_the_file(plain: Scene) -> None:
     path = made(plain, sessions=[{**SESSION, "id": f"{n:x}", "name": "n"[: n % 2] + f"{n}"} for n in range(40_000)])
     assert _peak(plain, path, "more sessions than its size allows") < 64 * 1024 * 1024

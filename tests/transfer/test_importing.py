@@ -516,6 +516,7 @@ def test_r04_hostile_lines_are_refused_one_by_one(scene: Scene, monkeypatch: pyt
     assert taken.counts == (2, 0, 0, 0, 6)
 
 
+@pytest.mark.long
 def test_x10_many_memories_are_imported_and_exported_in_bounded_memory(opening: Open, tmp_path: Path) -> None:
     scene = opening()
     count = 3_000

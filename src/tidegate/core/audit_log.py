@@ -63,7 +63,7 @@ class AuditLog:
         """
         if row is not None and (not row.ended or self._is_begun(row)):
             self.record(row, Action.REFUSE, f"{what} {deny.rule}")
-        raise Refused(deny.hint, rule=deny.rule, tool=tool)
+        raise Refused.by(deny, tool=tool)
 
     def require(self, row: SessionRow | None, decision: Decision, what: str, *, tool: str | None = None) -> Judgement:
         """Return the session and the level allowed. Raises: Refused for anything else (P17)."""

@@ -152,7 +152,7 @@ class Gateway:
     async def _refuse(self, tool: str | None, classification: Classification | None, pin: Pin) -> NoReturn:
         """Raise the policy's refusal of a pin that is not trusted, entered in the audit. Never returns (P17)."""
         await self._dispatch(tool, classification, pin)
-        raise Refused(UNKNOWN_TOOL.hint, rule=UNKNOWN_TOOL.rule, tool=tool)
+        raise Refused.by(UNKNOWN_TOOL, tool=tool)
 
     def _check(self, entry: CatalogEntry, granted: Level, settled: bool) -> None:
         """Raise if a message may not go to the server: checked again, just before it goes out (P4)."""

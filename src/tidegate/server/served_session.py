@@ -65,7 +65,7 @@ class SessionOpener:
         if self._first is None:
             self._first = named
         elif named != self._first:
-            raise Refused(ENDED.hint, rule=ENDED.rule)
+            raise Refused.by(ENDED)
         try:
             session = store.session(self._agent, name=self._name, level=self._level)
         except Refused as refused:
@@ -74,7 +74,7 @@ class SessionOpener:
             # Sessions are lost, and this may be one of them: then a later session of the name is another.
             raise Refused(refused.reason, rule=PolicyRule.P7) from None
         if self._first not in (None, session.id):  # it got the name after the lookup
-            raise Refused(ENDED.hint, rule=ENDED.rule)
+            raise Refused.by(ENDED)
         return session
 
 

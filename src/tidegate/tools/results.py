@@ -72,8 +72,8 @@ def _parts(parts: ScoreParts) -> dict[str, Any]:
         "score": parts.score,
         "bm25": parts.bm25,
         "common": parts.common,
-        "parts": parts.ngrams,
-        "company": parts.feedback,
+        "ngrams": parts.ngrams,
+        "feedback": parts.feedback,
     }
 
 

@@ -96,4 +96,4 @@ def _check(agent: str, record: Record, level: Level) -> None:
     state = SessionState(level, Level.RESTRICTED)
     decision = decide(PostToolResponse(state, agent, [(record.agent, record.level)]))
     if isinstance(decision, Deny):
-        raise Refused(decision.hint, rule=decision.rule)
+        raise Refused.by(decision)
