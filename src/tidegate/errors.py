@@ -12,7 +12,7 @@ Messages name the argument and say what to do. They never carry engine text, SQL
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from tidegate.policy.decisions import Deny, PolicyRule
 
@@ -63,13 +63,13 @@ class Refused(TidegateError):
         self.rule = rule
         self.reason = reason
 
-    @classmethod
-    def by(cls, deny: Deny, *, tool: str | None = None) -> Self:
-        """Return the error of a decision."""
-        return cls(deny.hint, rule=deny.rule, tool=tool)
-
 
 class StorageError(TidegateError):
     """The store cannot be read or written; nothing was changed."""
 
     code = "STORAGE"
+
+
+def refused(deny: Deny, *, tool: str | None = None) -> Refused:
+    """Return the error of a decision."""
+    return Refused(deny.hint, rule=deny.rule, tool=tool)

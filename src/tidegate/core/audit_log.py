@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from tidegate.audit.chain import Action, AuditEvent
 from tidegate.core.judgement import DeniedError, Judgement
-from tidegate.errors import Refused
+from tidegate.errors import refused
 from tidegate.policy.decisions import Decision, Deny
 from tidegate.policy.levels import Level
 from tidegate.policy.refusals import UNKNOWN_SESSION
@@ -63,7 +63,7 @@ class AuditLog:
         """
         if row is not None and (not row.ended or self._is_begun(row)):
             self.record(row, Action.REFUSE, f"{what} {deny.rule}")
-        raise Refused.by(deny, tool=tool)
+        raise refused(deny, tool=tool)
 
     def require(self, row: SessionRow | None, decision: Decision, what: str, *, tool: str | None = None) -> Judgement:
         """Return the session and the level allowed. Raises: Refused for anything else (P17)."""

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 
 from tidegate.config.servers import Server
-from tidegate.errors import InvalidArgument, LimitExceeded, Refused
+from tidegate.errors import InvalidArgument, LimitExceeded, Refused, refused
 from tidegate.gateway.catalog import CatalogEntry, catalog
 from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.pins import Definitions, Pins, verdict
@@ -152,7 +152,7 @@ class Gateway:
     async def _refuse(self, tool: str | None, classification: Classification | None, pin: Pin) -> NoReturn:
         """Raise the policy's refusal of a pin that is not trusted, entered in the audit. Never returns (P17)."""
         await self._dispatch(tool, classification, pin)
-        raise Refused.by(UNKNOWN_TOOL, tool=tool)
+        raise refused(UNKNOWN_TOOL, tool=tool)
 
     def _check(self, entry: CatalogEntry, granted: Level, settled: bool) -> None:
         """Raise if a message may not go to the server: checked again, just before it goes out (P4)."""

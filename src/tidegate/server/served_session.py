@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from tidegate.errors import Refused, StorageError, TidegateError
+from tidegate.errors import Refused, StorageError, TidegateError, refused
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.refusals import ENDED
 
@@ -65,7 +65,7 @@ class SessionOpener:
         if self._first is None:
             self._first = named
         elif named != self._first:
-            raise Refused.by(ENDED)
+            raise refused(ENDED)
         try:
             session = store.session(self._agent, name=self._name, level=self._level)
         except Refused as refused:
@@ -74,7 +74,7 @@ class SessionOpener:
             # Sessions are lost, and this may be one of them: then a later session of the name is another.
             raise Refused(refused.reason, rule=PolicyRule.P7) from None
         if self._first not in (None, session.id):  # it got the name after the lookup
-            raise Refused.by(ENDED)
+            raise refused(ENDED)
         return session
 
 

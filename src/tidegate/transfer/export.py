@@ -13,7 +13,7 @@ from typing import Any
 from tidegate.audit.chain import OWNER, Action, AuditEvent
 from tidegate.core.expiry import ExpiringReader
 from tidegate.core.variants import WHOLE, every
-from tidegate.errors import Refused
+from tidegate.errors import refused
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.decisions import Deny
 from tidegate.policy.events import PostToolResponse
@@ -96,4 +96,4 @@ def _check(agent: str, record: Record, level: Level) -> None:
     state = SessionState(level, Level.RESTRICTED)
     decision = decide(PostToolResponse(state, agent, [(record.agent, record.level)]))
     if isinstance(decision, Deny):
-        raise Refused.by(decision)
+        raise refused(decision)
