@@ -130,6 +130,28 @@ def test_a_note_that_is_not_read_rightly_is_never_taken_in_below_its_label(front
         '{\n  "classification": "RESTRICTED",\n}\nbody',
         '{"title": "x"}\n---\nclassification: RESTRICTED\n---\nbody',
         '{"classification": ' + "[" * 100_000,
+        "--- {title: x, classification: RESTRICTED}\n---\nbody",
+        "--- {title: x, classification: RESTRICTED}\nbody",
+        '---json\n{"title": "x", "classification": "RESTRICTED", "a": [[[[[[[[[[]]]]]]]]]]}\n---\nbody',
+        "---yaml\na: &a x\nb: *a\nmeta: {x: 1, classification: RESTRICTED}\n---\nbody",
+        "---yaml\na: &a x\nb: *a\n\nclassification: RESTRICTED\n---\nbody",
+        "---yaml\ra: &a x\rb: *a\r\rclassification: RESTRICTED\r---\rbody",
+        "+++ # x\na = 1\n\nclassification = 'RESTRICTED'\n+++\nbody",
+        "---\ntitle: x\n---\n---\na: *b\n\nclassification: RESTRICTED\n---\nbody",
+        f"---\ntitle: x\n---\n---\na: {'x' * CHARS_MAX}\n\nclassification: RESTRICTED\n---\nbody",
+        "---\ntitle: x\n---\n+++\na = 1\n\nclassification = 'RESTRICTED'\n+++\nbody",
+        '---\ntitle: x\n---\n{"title": "x", "classification": "RESTRICTED"}\nbody',
+        '{"title": "x"}\n{"title": "x", "classification": "RESTRICTED"}\nbody',
+        f'{{"title": "x", "classification": "RESTRICTED", "a": "{"x" * CHARS_MAX}"}}\nbody',
+        '{"title": "x", "classification": "RESTRICTED",}\nbody',
+        '{"title": "x", "\\u0063lassification": "RESTRICTED",}\nbody',
+        "{title: 'x', classification: 'RESTRICTED'}\nbody",
+        "---\nclassification:RESTRICTED\n---\nbody",
+        "---\nclassification\uff1aRESTRICTED\n---\nbody",
+        "---\n- {a: b, classification: RESTRICTED}\n\nbody",
+        "---\n# a\u2028---\u2028b\n\nclassification: RESTRICTED\nc: x\n---\nbody",
+        "---\n# a\x85---\x85b\n\nclassification: RESTRICTED\nc: x\n---\nbody",
+        " \u200b---\ntitle: x\n\nclassification: RESTRICTED\n---\nbody",
     ],
 )
 def test_a_label_in_a_block_of_any_kind_is_read_or_the_note_refused(text: str) -> None:
@@ -140,6 +162,8 @@ def test_a_label_in_a_block_of_any_kind_is_read_or_the_note_refused(text: str) -
     "text",
     [
         "---\nno end",
+        "{{< toc >}}\n\nClassification: mammals\n",
+        "{% include toc.html %}\n\nClassification: mammals\n",
         "---\n\nA text below a line.\n",
         "---\nwords between two lines {\n---\nx",
         "---",
@@ -159,6 +183,11 @@ def test_a_text_without_front_matter_is_content(text: str) -> None:
     found = note(text)
     assert isinstance(found, RawMemory)
     assert (found.content, found.tags, found.label) == (text, [], None)
+
+
+def test_a_rule_below_front_matter_opens_no_second_block() -> None:
+    text = "---\n\nwords: [\n\n**Classification:** mammals\n\n---\n\nmore"
+    assert split(f"---\ntags: a\n---\n{text}") == ({"tags": "a"}, text)
 
 
 def test_front_matter_in_toml_and_in_json_gives_tags_and_times() -> None:
@@ -236,6 +265,7 @@ def test_no_front_matter_takes_longer_than_it_is_long(line: str) -> None:
         ({}, None),
         ({"level": 3, "a": [1]}, None),
         ({"level": "internal"}, "INTERNAL"),
+        ({"sensitivity": ["draft", 1, "Restricted", "public"]}, "RESTRICTED"),
         ({"a": [{"classification": "INTERNAL"}, {"b": {"classification": "CONFIDENTIAL"}}]}, "CONFIDENTIAL"),
         ({"classification": "INTERNAL", "a": {"classification": None}}, UNREADABLE),
         ({"classification": {"level": "INTERNAL"}}, UNREADABLE),
@@ -274,6 +304,7 @@ def test_the_highest_label_counts_and_one_that_names_no_level_above_all(value: o
             ["INTERNAL", "RESTRICTED"],
         ),
         (mcp_memory.read_graph, {"level": "INTERNAL", "entities": [ENTITY]}, ["INTERNAL"]),
+        (chatgpt.read_chatgpt, {"memories": ["x"], "results": {"classification": "INTERNAL"}}, ["INTERNAL"]),
         (mcp_memory.read_graph, {"entities": [ENTITY]}, [None]),
     ],
 )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+import string
 import tomllib
 from collections.abc import Iterable, Mapping
+from io import StringIO
 from itertools import takewhile
 from typing import Any
 
@@ -27,8 +29,11 @@ _PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq", "value")
 )
 _NULLS = ("", "~", "null", "Null", "NULL")
-_MENTION = re.compile(r"^[^\w\n]*classification\W{0,3}[:=]", re.IGNORECASE | re.MULTILINE)
-_UNSEEN = "\ufeff\u200b\u2060"
+_MENTION = re.compile(r"(?:^|\r)[^\w\r\n]*classification\W{0,3}[:=：]", re.IGNORECASE | re.MULTILINE)
+_IN_FLOW = re.compile(r"[{,\"']\s{0,9}classification\W{0,3}[:=]", re.IGNORECASE)
+_OBJECT = re.compile(r'\{\s*"')
+_TEMPLATES = ("{{", "{%")  # no object begins so
+_UNSEEN = f"\ufeff\u200b\u2060\x85\xa0{string.whitespace}"
 
 
 class UnreadableError(ValueError):
@@ -41,13 +46,13 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     Values are texts, lists, mappings, or None for an empty value or an unfilled template.
     Without front matter: no fields, and the complete text. Raises: UnreadableError.
     """
-    lines = text.splitlines(keepends=True)
-    start = next((place for place, line in enumerate(lines) if line.strip().strip(_UNSEEN)), len(lines))
-    opening = lines[start].strip(_UNSEEN).strip() if start < len(lines) else ""
+    lines = _lines(text)
+    start = next((place for place, line in enumerate(lines) if line.strip(_UNSEEN)), len(lines))
+    opening = lines[start].strip(_UNSEEN) if start < len(lines) else ""
     if opening in _ENDS:
         block, rest = _until_end(lines[start + 1 :], _ENDS[opening], indented=lines[start].startswith((" ", "\t")))
     elif opening.startswith("{"):
-        return _json(text.strip(_UNSEEN), text)
+        return _json(text.lstrip(_UNSEEN), text)
     else:
         _check_no_label("".join(lines[start:]))
         return {}, text
@@ -59,10 +64,15 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     value = _read_yaml("".join(block)) if opening == _YAML else _read_toml("".join(block))
     _check_no_label("".join(rest))
     if not isinstance(value, dict):
-        if label_in(value) is not None:
-            raise UnreadableError("its front matter has a label in a list")
+        if label_in(value) is not None or _MENTION.search("".join(block)):
+            raise UnreadableError("its front matter has a label that is not in a field")
         return {}, text
     return _by_small_name(value), "".join(rest)
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines as every reader of front matter sees them: other line breaks of Unicode end none."""
+    return list(StringIO(text, newline=""))
 
 
 def _until_end(lines: list[str], ends: Iterable[str], *, indented: bool) -> tuple[list[str], list[str] | None]:
@@ -76,24 +86,28 @@ def _check_no_field(block: list[str]) -> None:
     """Raise UnreadableError unless the lines after an opening line without an end are plain text."""
     first = "".join(takewhile(str.strip, block))
     fields = _read_yaml(first[:CHARS_MAX])
-    if _MENTION.search("".join(block)) or (fields and isinstance(fields, dict)):
+    if _MENTION.search("".join(block)) or (fields and isinstance(fields, dict)) or label_in(fields) is not None:
         raise UnreadableError("its front matter has no end: add a line with --- below it")
 
 
 def _check_no_label(text: str) -> None:
     """Raise UnreadableError if a text begins with a labelled block: a second one, or one of another kind."""
-    lines = text.lstrip().splitlines(keepends=True)
-    opened = bool(lines) and lines[0].startswith((_YAML, _TOML))
+    lines = _lines(text.lstrip(_UNSEEN))
+    start = "".join(lines[:1])
+    opened = start.startswith((_YAML, _TOML))
+    in_flow = opened or start.startswith("{")
     block = list(takewhile(lambda line: not line.startswith((_YAML, _TOML)), lines[opened:]))
     ended = len(block) + opened < len(lines)
-    if not opened and not ended:
+    if not in_flow and not ended:
         return
-    first = "".join(takewhile(str.strip, block))
+    whole, first = "".join(block), "".join(takewhile(str.strip, block))
     try:
-        hidden = label_in(_read_yaml(("".join(block) if opened else first)[:CHARS_MAX])) is not None
+        hidden = label_in(_read_yaml((whole if opened else first)[:CHARS_MAX])) is not None
     except UnreadableError:
         hidden = False
-    if hidden or _MENTION.search(f"{lines[0]}{first}"):
+    # An empty line below it makes the opening line a rule between two parts of the text.
+    mentioned = _MENTION.search(start + (whole if opened and ended and first else first))
+    if hidden or mentioned or (in_flow and _IN_FLOW.search(start + first)):
         raise UnreadableError("it has a label outside its front matter, or in front matter of an unknown kind")
 
 
@@ -169,7 +183,7 @@ def _json(text: str, whole: str) -> tuple[dict[str, Any], str]:
     except UnreadableError:
         raise
     except (ValueError, RecursionError):
-        if _MENTION.search(head[:CHARS_MAX]):
+        if _OBJECT.match(head) or (not head.startswith(_TEMPLATES) and _MENTION.search(head[:CHARS_MAX])):
             raise UnreadableError("its front matter is not readable JSON") from None
         _check_no_label(head)
         return {}, whole

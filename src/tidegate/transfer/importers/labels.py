@@ -27,7 +27,7 @@ def label_beside(document: object, lists: Iterable[str]) -> object:
     """Return the label of a complete document: of everything in it except its lists of memories."""
     if not isinstance(document, dict):
         return None
-    return label_in({name: value for name, value in document.items() if name not in lists})
+    return label_in({name: held for name, held in document.items() if name not in lists or not isinstance(held, list)})
 
 
 def highest(labels: Iterable[object]) -> object:
@@ -55,5 +55,7 @@ def _label(name: str, value: object) -> object:
     letters = "".join(char for char in unicodedata.normalize("NFKD", name).casefold() if char.isalnum())
     if letters == _NAME:
         return value if isinstance(value, str) else UNREADABLE
-    named = value.strip().upper() if isinstance(value, str) else ""
-    return named if named in Level.__members__ and any(other in letters for other in _OTHER_NAMES) else None
+    if not any(other in letters for other in _OTHER_NAMES):
+        return None
+    named = [each.strip().upper() for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
+    return highest(each for each in named if each in Level.__members__)
