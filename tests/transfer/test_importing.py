@@ -142,6 +142,31 @@ def test_p10_a_line_without_a_label_has_that_of_the_heading_above_it(scene: Scen
     assert {each["key"] for each in scene.export(Level.INTERNAL)[1:]} == {"free", "public"}
 
 
+@pytest.mark.parametrize(
+    "heading",
+    [
+        '{"format": "tidegate-export", "version": 1, "classification": "RESTRICTED"}',
+        '{"format": "tidegate-export", "version": 1, "Level": "RESTRICTED"}',
+        '{"format": "tidegate-export", "version": 1, "level": "PUBLIC", "meta": {"classification": "RESTRICTED"}}',
+        '{"format": "tidegate-export", "version": 1, "level": "RESTRICTED",}',
+        '{"format": "another", "version": 1, "level": "RESTRICTED"}',
+    ],
+)
+def test_p10_below_a_heading_that_cannot_be_read_no_line_without_a_label_is_taken_in(
+    scene: Scene, heading: str
+) -> None:
+    bare, own = json.dumps(line("bare")), json.dumps(line("own", classification="PUBLIC"))
+    first, again = json.dumps(HEADING), json.dumps(line("again"))
+    taken = scene.take(scene.file("\n".join((first, heading, bare, own, first, again))))
+    assert "refused: line 3: classification:" in "\n".join(taken.said)
+    assert {each["key"] for each in scene.export()[1:]} == {"own", "again"}
+
+
+def test_a_memory_that_cannot_be_read_keeps_the_heading_above_it(scene: Scene) -> None:
+    path = scene.file("\n".join((json.dumps(HEADING), '{"key": "k", "content": "x",}', json.dumps(line("bare")))))
+    assert scene.take(path).counts == (1, 0, 0, 0, 1)
+
+
 @pytest.mark.parametrize("label", [None, "", "SECRET", "public ", "public", 0, 7, ["PUBLIC"], True])
 def test_p17_a_label_that_names_no_level_is_refused_at_every_level(scene: Scene, label: object) -> None:
     taken = scene.take(scene.lines(line(classification=label)), Level.RESTRICTED)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.files import TextLine
 from tidegate.transfer.export import FORMAT, VERSION
-from tidegate.transfer.importers.labels import UNREADABLE
+from tidegate.transfer.importers.labels import UNREADABLE, highest, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 from tidegate.transfer.importers.source_file import Clue, FirstLine, Memories, PlainText, Read, SourceFile, object_of
 
@@ -34,19 +34,22 @@ def reader(file: SourceFile) -> Read:
 def read_export(lines: Iterable[TextLine]) -> Memories:
     """Yield the memories of one export, of several in a row, or of lines written by hand.
 
-    A line without a label takes that of the heading above it; without a heading it has none.
+    A line without a label takes that of the heading above it; without a heading it has none. Below a heading that
+    cannot be read, it is refused.
     """
     label: object = None
     for line in lines:
         record = object_of(line)
         if isinstance(record, Rejected):
             yield record
+            label = UNREADABLE if '"format"' in (line.text or "") else label
         elif record.get("format") == FORMAT:
-            label = _stated(record, "level")
+            label = highest((_stated(record, "level"), label_in(record)))
             if record.get("version") != VERSION:
                 yield Rejected(line.place, "the export is from a newer version of Tidegate; upgrade to import it")
         else:
             yield _memory(line.place, record, label)
+            label = UNREADABLE if "content" not in record and label_in(record) is not None else label
 
 
 def _memory(place: str, record: Mapping[str, Any], label: object) -> RawMemory | Rejected:
