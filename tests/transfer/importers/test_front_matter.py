@@ -151,6 +151,10 @@ def test_a_note_that_is_not_read_rightly_is_never_taken_in_below_its_label(front
         "---\n- {a: b, classification: RESTRICTED}\n\nbody",
         "---\n# a\u2028---\u2028b\n\nclassification: RESTRICTED\nc: x\n---\nbody",
         "---\n# a\x85---\x85b\n\nclassification: RESTRICTED\nc: x\n---\nbody",
+        "---\n---\nclassification: RESTRICTED\n...\nbody",
+        "--- # x\n---\nclassification: RESTRICTED\n---\nbody",
+        "---\u2028\n---\nclassification: RESTRICTED\n---\nbody",
+        "\n\u2028---\nclassification: RESTRICTED\n\nbody",
         " \u200b---\ntitle: x\n\nclassification: RESTRICTED\n---\nbody",
     ],
 )

@@ -33,7 +33,7 @@ _MENTION = re.compile(r"(?:^|\r)[^\w\r\n]*classification\W{0,3}[:=：]", re.IGNO
 _IN_FLOW = re.compile(r"[{,\"']\s{0,9}classification\W{0,3}[:=]", re.IGNORECASE)
 _OBJECT = re.compile(r'\{\s*"')
 _TEMPLATES = ("{{", "{%")  # no object begins so
-_UNSEEN = f"\ufeff\u200b\u2060\x85\xa0{string.whitespace}"
+_UNSEEN = f"\ufeff\u200b\u2060\x85\xa0\u2028\u2029{string.whitespace}"
 
 
 class UnreadableError(ValueError):
@@ -93,10 +93,10 @@ def _check_no_field(block: list[str]) -> None:
 def _check_no_label(text: str) -> None:
     """Raise UnreadableError if a text begins with a labelled block: a second one, or one of another kind."""
     lines = _lines(text.lstrip(_UNSEEN))
-    start = "".join(lines[:1])
-    opened = start.startswith((_YAML, _TOML))
+    opened = len(list(takewhile(_is_mark, lines)))  # several where blocks are empty
+    start = "".join(lines[: opened or 1])
     in_flow = opened or start.startswith("{")
-    block = list(takewhile(lambda line: not line.startswith((_YAML, _TOML)), lines[opened:]))
+    block = list(takewhile(lambda line: not _is_mark(line), lines[opened:]))
     ended = len(block) + opened < len(lines)
     if not in_flow and not ended:
         return
@@ -109,6 +109,10 @@ def _check_no_label(text: str) -> None:
     mentioned = _MENTION.search(start + (whole if opened and ended and first else first))
     if hidden or mentioned or (in_flow and _IN_FLOW.search(start + first)):
         raise UnreadableError("it has a label outside its front matter, or in front matter of an unknown kind")
+
+
+def _is_mark(line: str) -> bool:
+    return line.startswith((_YAML, _TOML)) or line.rstrip() == "..."
 
 
 def _by_small_name(fields: Mapping[str, Any]) -> dict[str, Any]:
