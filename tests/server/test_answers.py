@@ -167,7 +167,7 @@ CAUSES: dict[str, tuple[Callable[[Path], Callable[[], object]], str, str]] = {
     "settings": (
         lambda home: misconfigured(home / "config.toml"),
         "INVALID_ARGUMENT",
-        "config.toml: limits.tags_max: must be",
+        "config.toml: cannot be used as it is",
     ),
 }
 

@@ -13,7 +13,7 @@ from tests.yardstick.leaks_sessions import a_reset_frees_the_name
 
 import tidegate
 from tidegate.audit.chain import Action
-from tidegate.errors import Refused, StorageError
+from tidegate.errors import InvalidArgument, Refused, StorageError
 from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.server.served_session import ServedSession, SessionOpener
@@ -134,6 +134,20 @@ def test_a_store_that_was_opened_in_vain_is_closed(home: Path, monkeypatch: pyte
     assert len(closed) == 1
     opener.close()
     assert len(set(map(id, closed))) == 2
+
+
+@pytest.mark.parametrize("settings", ["[expiry.tags]\nCANARY = 'x'", "[servers.canary]\nsource = 'RESTRICTED'"])
+def test_p12_what_is_wrong_in_the_settings_is_for_the_owner_alone(home: Path, settings: str) -> None:
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "config.toml").write_text(settings)
+    told = list[str]()
+    served = ServedSession(SessionOpener(partial(tidegate.open, home), AGENT, NAME, Level.PUBLIC, tell=told.append))
+    with pytest.raises(InvalidArgument, match=r"^config\.toml: cannot be used as it is; the owner runs") as raised:
+        run(served, save)
+    assert "canary" not in str(raised.value.to_dict()).lower()
+    assert "canary" in told[0].lower()
+    (home / "config.toml").unlink()
+    assert run(served, save) is True
 
 
 # Its end (P7)

@@ -38,7 +38,7 @@ def serve(home: str | Path | None, agent: str, name: str | None, level: Level) -
     """Answer MCP requests on standard input until it ends or a signal says so; then 0, within 5 seconds.
 
     name: the session, opened or resumed; without one, an ephemeral session at exactly `level`. It is opened during
-    the handshake. If that fails, each call and standard error say why.
+    the handshake. If that fails, each call and standard error say why; what is wrong in the settings, standard error alone.
     For the main thread of a process. Raises: InvalidArgument, for causes that last as long as the process: the
     arguments, the environment, a missing extra, standard input or output that is not open.
     """
@@ -69,7 +69,7 @@ def serve(home: str | Path | None, agent: str, name: str | None, level: Level) -
             tasks.create_task(_begin(served))
             await connection.run(at_end=_end_soon)
 
-    with closing(SessionOpener(partial(tidegate.open, home), agent, name, level)) as opener:
+    with closing(SessionOpener(partial(tidegate.open, home), agent, name, level, tell=_tell)) as opener:
         asyncio.run(run())
     return 0
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from tidegate.errors import Refused, StorageError, TidegateError, refused
+from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError, refused
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.refusals import ENDED
 
@@ -31,10 +31,21 @@ class SessionOpener:
 
     The session that has the name at the first lookup counts. Any later session of the name is another life and refused,
     even if the first attempt failed before it could serve a call (P7).
+
+    tell: takes what is wrong in the settings, for the owner.
     """
 
-    def __init__(self, open_store: Callable[[], Store], agent: str, name: str | None, level: Level) -> None:
+    def __init__(
+        self,
+        open_store: Callable[[], Store],
+        agent: str,
+        name: str | None,
+        level: Level,
+        *,
+        tell: Callable[[str], object] = lambda _: None,
+    ) -> None:
         self._open_store = open_store
+        self._tell = tell
         self._agent = agent
         self._name = name
         self._level = level
@@ -46,7 +57,14 @@ class SessionOpener:
 
         Raises: Refused; InvalidArgument, LimitExceeded, StorageError, after which it can be called again.
         """
-        store = self._open_store()
+        try:
+            store = self._open_store()
+        except InvalidArgument as error:
+            # P12: it may name servers, tags and levels that the session cannot see.
+            self._tell(error.message)
+            where = error.details["argument"]
+            message = f"{where}: cannot be used as it is; the owner runs `tidegate doctor`"
+            raise InvalidArgument(message, argument=where) from None
         try:
             session = self._open(store)
         except BaseException:
