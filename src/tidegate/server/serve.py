@@ -38,7 +38,8 @@ def serve(home: str | Path | None, agent: str, name: str | None, level: Level) -
     """Answer MCP requests on standard input until it ends or a signal says so; then 0, within 5 seconds.
 
     name: the session, opened or resumed; without one, an ephemeral session at exactly `level`. It is opened during
-    the handshake. If that fails, each call and standard error say why; what is wrong in the settings, standard error alone.
+    the handshake. If that fails, each call and standard error say why. Only standard error says what is wrong in the
+    settings.
     For the main thread of a process. Raises: InvalidArgument, for causes that last as long as the process: the
     arguments, the environment, a missing extra, standard input or output that is not open.
     """

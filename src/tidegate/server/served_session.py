@@ -86,11 +86,11 @@ class SessionOpener:
             raise refused(ENDED)
         try:
             session = store.session(self._agent, name=self._name, level=self._level)
-        except Refused as refused:
+        except Refused as error:
             if named is not None:
                 raise
             # Sessions are lost, and this may be one of them: then a later session of the name is another.
-            raise Refused(refused.reason, rule=PolicyRule.P7) from None
+            raise Refused(error.reason, rule=PolicyRule.P7) from None
         if self._first not in (None, session.id):  # it got the name after the lookup
             raise refused(ENDED)
         return session
