@@ -226,8 +226,8 @@ def test_check_explains_each_refusal(configured: Path, cli: Run) -> None:
     assert why("hostile__echo", "--session", "low") == ("P4", "trusted", "this would exceed the session's ceiling:")
     assert why("hostile__echo", "--session", "gone")[:2] == ("P7", "trusted")
     assert why("hostile__echo", "--level", "RESTRICTED")[:2] == ("P14", "trusted")
-    assert why("hostile__other") == ("P14", "new", "the owner has not trusted this tool yet:")
-    assert check(cli, "hostile__other")["reason"].endswith("yet: run `tidegate tools trust hostile`")
+    assert why("hostile__other") == ("P14", "new", "this tool is not trusted yet: the owner ")
+    assert check(cli, "hostile__other")["reason"].endswith("the owner can trust it with `tidegate tools trust hostile`")
     assert why("memory_save") == ("P17", "unknown", "unknown tool: use only the listed tools"[:40])
 
 

@@ -149,7 +149,7 @@ def test_an_error_of_a_read_leaves_at_once_where_the_session_still_stands(monkey
 def test_p12_a_refusal_is_entered_with_a_name_of_ours_and_none_of_the_models() -> None:
     store = Store(InMemoryProvider(), toolset=TOOLS)
     session = store.session(AGENT, "main")
-    with pytest.raises(Refused, match="unknown tool"):
+    with pytest.raises(Refused, match="unknown tool: use only the listed tools"):
         session.call_tool("the-secret", {})
     session.end()
     with pytest.raises(Refused, match="session ended"):

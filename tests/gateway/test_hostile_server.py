@@ -215,7 +215,9 @@ def test_p14_tools_that_change_between_two_calls_are_blocked(
 
     async def act(gateway: Gateway) -> None:
         assert data(await gateway.call("hostile__echo", {"text": "one"})) == "one"
-        with pytest.raises(Refused, match="hostile__echo: the server's tools have changed: the owner rev") as caught:
+        with pytest.raises(
+            Refused, match="hostile__echo: the server's tools have changed: the owner can rev"
+        ) as caught:
             await gateway.call("hostile__echo", {"text": CANARY})
         assert caught.value.details == {"rule": "P14"}
         assert [entry.definition.description for entry in gateway.tools()] == ["Says the same again."]

@@ -140,7 +140,9 @@ def test_p4_a_session_under_a_public_ceiling_never_reaches_the_folder(owner: Pat
         session = store.session("assistant", "low", ceiling=PUBLIC)
 
         async def conversation(gateway: Gateway) -> None:
-            with pytest.raises(Refused, match="the owner can raise the ceiling or start a new session"):
+            with pytest.raises(
+                Refused, match="the owner can raise the ceiling with `tidegate session ceiling`, or start a new session"
+            ):
                 await gateway.call("files__read_text_file", {"path": str(owner / "launch.txt")})
             assert (
                 "the sum of 2 and 3 is 5" in (await gateway.call("everything__get-sum", {"a": 2, "b": 3})).text.lower()

@@ -122,7 +122,7 @@ def test_a_denial_names_no_level() -> None:
             ServerCall(
                 SessionState(Level.PUBLIC, Level.PUBLIC), Classification(Level.INTERNAL, Level.INTERNAL), Pin.TRUSTED
             ),
-            "the owner can raise the ceiling or start a new session",
+            "the owner can raise the ceiling with `tidegate session ceiling`, or start a new session",
         ),
         (
             ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.TRUSTED),

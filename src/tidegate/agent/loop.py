@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tidegate.gateway.gateway import Gateway
 
 HISTORY_CHARS_MAX = 48_000
+_ABOVE_MODEL = "this conversation is above chat.model_clearance: start a new one, or raise chat.model_clearance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +177,7 @@ class _Answering:
         except Refused as refused:
             if refused.rule is not PolicyRule.P14:
                 raise
-            reason = f"this conversation is above the model's clearance (chat.model_clearance): {refused.message}"
-            raise _AnswerEndedError(Ended.WITHHELD, reason) from None
+            raise _AnswerEndedError(Ended.WITHHELD, _ABOVE_MODEL) from None
 
     async def _prompt(self) -> Prompt:
         """Return the prompt without its messages, with the current SPINE.md and memories."""

@@ -108,8 +108,9 @@ class Sessions:
             check_level(ceiling, "ceiling")
         while True:  # as above
             if (taken := self._named.find(check_agent(agent), name)) is not None:
-                how = "had this name, and ended; choose another" if taken.ended else "has this name; raise it instead"
-                raise InvalidArgument(f"name: a session {how}", argument="name")
+                what = "ended session had" if taken.ended else "active session has"
+                how = "" if taken.ended else ", or use `tidegate session raise`"
+                raise InvalidArgument(f"name: an {what} this name; choose another name{how}", argument="name")
             with suppress(OvertakenError):
                 return self._new(agent, name, level, ceiling, None)
 
@@ -139,7 +140,10 @@ class Sessions:
 
     def _resume(self, row: SessionRow, level: Level, ceiling: Level | None, parent: str | None) -> SessionRow:
         if ceiling not in (None, row.ceiling):
-            raise InvalidArgument("ceiling: this session exists; the owner can change its ceiling", argument="ceiling")
+            raise InvalidArgument(
+                "ceiling: cannot be given for an existing session; omit it, or use `tidegate session ceiling`",
+                argument="ceiling",
+            )
         if parent not in (None, row.parent):
             raise InvalidArgument("parent: this session exists with another parent or none; omit it", argument="parent")
         above = self._parent(row.agent, parent)

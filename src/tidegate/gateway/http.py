@@ -11,7 +11,7 @@ from tidegate.config.servers import Server
 from tidegate.gateway.diagnostics import why_not_reached
 from tidegate.gateway.wire_guard import Guard
 
-_REDIRECTED = "answered with a redirect, which is not followed: the owner checks its url in config.toml"
+_REDIRECTED = "answered with a redirect, which is not followed: the owner can check its url in config.toml"
 
 
 def open_client(server: Server, guard: Guard) -> httpx2.AsyncClient:

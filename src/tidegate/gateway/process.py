@@ -59,7 +59,7 @@ class Process:
             if isinstance(error, OSError | ValueError):
                 if diagnostics is not None:
                     diagnostics.notice(why_not_started(server, error))
-                raise CutOffError("cannot be started: the owner checks its command in config.toml") from None
+                raise CutOffError("cannot be started: the owner can check its command in config.toml") from None
             raise
         return cls(process, folder, diagnostics)
 

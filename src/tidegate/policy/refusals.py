@@ -9,7 +9,12 @@ UNKNOWN_SESSION = Deny(PolicyRule.P13, "unknown session: the owner can create on
 OLDER_COPY = Deny(PolicyRule.P4, "control.db is an older copy and lacks sessions: the owner must run `tidegate doctor`")
 ENDED = Deny(PolicyRule.P7, "session ended: the owner can create a new one under a new name")
 ABOVE_CEILING = Deny(
-    PolicyRule.P4, "this would exceed the session's ceiling: the owner can raise the ceiling or start a new session"
+    PolicyRule.P4,
+    "this would exceed the session's ceiling: the owner can raise the ceiling with `tidegate session ceiling`, or "
+    "start a new session",
+)
+OPENED_ABOVE_CEILING = Deny(
+    PolicyRule.P4, "the session would start above its ceiling: use a lower level or a higher ceiling"
 )
 CEILING_BELOW_TAINT = Deny(
     PolicyRule.P4, "the ceiling cannot be below the session's taint: start a new session instead"
@@ -24,6 +29,7 @@ RISEN_MEANWHILE = Deny(
 )
 
 # Jobs
+JOB_ABOVE_CEILING = Deny(PolicyRule.P4, "the job would start above its ceiling: use a higher ceiling")
 JOB_TOO_DEEP = Deny(PolicyRule.P15, "jobs have created jobs too deeply: the owner can create this job")
 JOB_ABOVE_SESSION = Deny(
     PolicyRule.P15, "a job's ceiling cannot be above that of the session that creates it: give a lower ceiling"
@@ -42,7 +48,9 @@ ABOVE_CLEARANCE = Deny(
 TOOLS_CHANGED = Deny(
     PolicyRule.P14, "the server's tools have changed: the owner can review them with `tidegate tools trust`"
 )
-TOOL_NOT_TRUSTED = Deny(PolicyRule.P14, "the owner has not trusted this tool yet: run `tidegate tools trust`")
+TOOL_NOT_TRUSTED = Deny(
+    PolicyRule.P14, "this tool is not trusted yet: the owner can trust it with `tidegate tools trust`"
+)
 TOOL_GONE = Deny(PolicyRule.P14, "the server no longer has this tool: use another tool")
 UNCLASSIFIED_TOOL = Deny(
     PolicyRule.P14, "the tool has no classification: the owner can set its source and sink in config.toml"

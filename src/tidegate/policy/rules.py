@@ -110,7 +110,7 @@ def _open(event: SessionOpen) -> Decision:
         if not event.ceiling.can_flow_to(parent.ceiling):
             return refusals.CHILD_ABOVE_PARENT
         level = max(level, parent.taint)  # P15: a child starts at or above its parent's taint.
-    return Allow(level) if level.can_flow_to(event.ceiling) else refusals.ABOVE_CEILING
+    return Allow(level) if level.can_flow_to(event.ceiling) else refusals.OPENED_ABOVE_CEILING
 
 
 def _schedule(event: Scheduling) -> Decision:
@@ -122,7 +122,7 @@ def _schedule(event: Scheduling) -> Decision:
     if not event.ceiling.can_flow_to(state.ceiling):
         return refusals.JOB_ABOVE_SESSION
     # P16: its sessions start at the live taint, whatever the caller asked for.
-    return Allow(state.taint) if state.taint.can_flow_to(event.ceiling) else refusals.ABOVE_CEILING
+    return Allow(state.taint) if state.taint.can_flow_to(event.ceiling) else refusals.JOB_ABOVE_CEILING
 
 
 def _server(event: ServerEvent) -> Decision:

@@ -72,5 +72,5 @@ def shown(error: TidegateError) -> dict[str, object]:
     """Return an error as clients see it; if the session has ended, with how to continue."""
     found = error.to_dict()
     if isinstance(error, Refused) and error.rule is PolicyRule.P7:
-        found["message"] = f"{error.message}; then start this server again (tidegate mcp --session NAME)"
+        found["message"] = f"{error.message}, and start this server again with `tidegate mcp --session NAME`"
     return found
