@@ -239,7 +239,7 @@ def test_a_result_too_long_for_a_prompt_is_cut_and_says_so(scene: Scene) -> None
     recorded = Recorded(script(calling("memory_get", key="k"), "done"))
     scene.say("go", recorded)
     (result,) = results(recorded)
-    assert re.fullmatch(r"\[440\d{3} more characters are left out\]", result["note"])
+    assert re.fullmatch(r"\[440\d{3} characters are left out\]", result["note"])
     assert len(result["text"]) == 60_000
 
 

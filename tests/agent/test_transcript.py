@@ -365,7 +365,7 @@ def test_a_request_to_sum_up_says_who_said_and_did_what() -> None:
     assert lines[:2] == [{"summary": "before"}, {"user": "q"}]
     assert lines[2] == {"assistant": "a", "calls": [{"tool": "memory_get", "arguments": '{"key": "k"}'}]}
     assert lines[3]["tool"] == "memory_get"
-    assert "[4000 more characters are left out]" in lines[3]["result"]
+    assert "[4000 characters are left out]" in lines[3]["result"]
 
 
 def test_what_is_above_the_models_clearance_is_not_summed_up_by_it(

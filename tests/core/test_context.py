@@ -59,7 +59,7 @@ def test_a_line_says_what_a_memory_is_and_where_it_came_from(scene: Scene) -> No
     scene.save("user-name", "Ada", INTERNAL, "persona")
     (line,) = lines(scene.store.session(AGENT, level=INTERNAL).context())
     assert (line["key"], line["content"], line["tags"]) == ("user-name", "Ada", ["persona"])
-    assert (line["level"], line["origin"]) == ("INTERNAL", "agent")
+    assert (line["classification"], line["origin"]) == ("INTERNAL", "agent")
 
 
 def test_p18_a_block_is_as_little_trusted_as_what_is_least_so_in_it(scene: Scene) -> None:

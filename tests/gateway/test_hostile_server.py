@@ -124,7 +124,7 @@ def test_a_huge_result_is_cut_and_a_later_call_is_answered(running: Callable[...
 
     for result in running(hostile("huge"), twice):
         assert len(result.text) < 101_000
-        assert "[2900000 more characters are left out]" in result.text
+        assert "[2900000 characters are left out]" in result.text
 
 
 def test_what_is_no_message_is_dropped_and_the_answer_still_arrives(echo: Callable[..., Result]) -> None:
@@ -147,7 +147,7 @@ def test_p14_what_a_server_asks_for_is_denied_and_only_a_ping_is_answered(echo: 
 
 def test_p14_a_result_that_wants_more_input_gets_none(echo: Callable[..., Result], tmp_path: Path) -> None:
     result = echo(hostile("wants-input", RECORD=str(tmp_path / "record")))
-    assert data(result) == "The server asked for more input, which is not offered."
+    assert data(result) == "The server asked for more input. This client cannot give it."
     assert result.failed
     assert CANARY not in (tmp_path / "record").read_text()
 

@@ -65,7 +65,7 @@ def test_line_ends_of_either_kind_and_other_scripts_stay() -> None:
 
 def test_a_long_result_is_cut_and_says_by_how_much() -> None:
     text = outside("t", Reply("x" * 150, failed=False), "n", chars_max=100).text
-    assert f"\n{'x' * 100}\n[end of result n]\n[50 more characters are left out]" in text
+    assert f"\n{'x' * 100}\n[end of result n]\n[50 characters are left out]" in text
 
 
 def test_a_result_of_exactly_the_limit_is_whole() -> None:

@@ -188,7 +188,7 @@ class _Answering:
         self._context_origin = memories.origin
         tools = await asyncio.to_thread(agent.toolbox.specs)
         now = f"It is {agent.clock():%A, %Y-%m-%d %H:%M %Z}."
-        note = left_out(self._left_out, "earlier messages") if self._left_out else ""
+        note = left_out(self._left_out, "earlier message") if self._left_out else ""
         return Prompt(instructions, "\n\n".join(filter(None, (memories.text, note, now))), (), tools)
 
     async def _ask(self, prompt: Prompt) -> AssistantMessage:
@@ -231,7 +231,10 @@ class _Answering:
     def _over_bounds(self, call: ToolCall, place: int) -> ToolOutcome | None:
         self._times_called[call.name, call.arguments] += 1
         if place >= self._bounds.calls_max:
-            reason = f"not run: a response may call at most {self._bounds.calls_max} tools"
+            reason = (
+                f"not run: a response may call at most {self._bounds.calls_max} tools; "
+                "make the remaining calls in the next response"
+            )
         elif self._times_called[call.name, call.arguments] > self._bounds.same_call_max:
             reason = "not run: the same call was already made, and its result is above; do something else, or answer"
         else:

@@ -17,7 +17,8 @@ from tidegate.session import Session
 CUT_CHARS = 400
 """How much remains of a tool's result that no longer fits."""
 
-_INTERRUPTED = '{"error": {"message": "interrupted: there is no result; the call may have been carried out"}}'
+_MAY_BE_DONE = "interrupted: there is no result; the call may have been carried out, so check before you repeat it"
+_INTERRUPTED = json_line({"error": {"message": _MAY_BE_DONE}})
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def _line(record: Record) -> str:
         "key": record.key,
         "content": record.content,
         "tags": record.tags,
-        "level": record.level.name,
+        "classification": record.level.name,
         "origin": record.origin,
         "updated_at": write_timestamp(record.updated_at),
     }

@@ -10,7 +10,7 @@ SPINE_BYTES_MAX = 64 * 1024
 
 GUIDANCE = """\
 You have a memory that lasts beyond this conversation. Use it without being asked.
-- Search first: call memory_search when a conversation starts, and before you ask the user for something.
+- Search first: call memory_search when a conversation starts, and before you ask the user a question.
 - Save at once: call memory_save when you learn something that will matter later. One fact, one key.
 - Correct: save the new fact under the same key.
 - Forget: call memory_delete when the user asks you to.
@@ -28,7 +28,7 @@ Keys: lower case, words joined by hyphens, general to specific: user-name, proje
 key for the same fact. A save replaces the tags too, so send them again.
 
 Levels: a memory gets the level of the conversation that saves it. You cannot choose it. You see only what this
-conversation may see. If an answer says that the session ended, tell the user what it says.
+conversation may see. If a tool says that the session has ended, tell the user that message.
 """
 """The first `HEAD_CHARS` say all that a model needs to use the memory; SPINE.md follows."""
 

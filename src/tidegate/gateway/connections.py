@@ -190,7 +190,7 @@ def _definition(tool: types.Tool) -> Definition:
 
 def _reply(result: types.CallToolResult | types.InputRequiredResult | types.Result) -> Reply:
     if not isinstance(result, types.CallToolResult):
-        return Reply("The server asked for more input, which is not offered.", failed=True)
+        return Reply("The server asked for more input. This client cannot give it.", failed=True)
     text = "\n".join(_shown(block) for block in result.content)
     if not result.content and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)

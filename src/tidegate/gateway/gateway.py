@@ -188,7 +188,9 @@ def _check_arguments(arguments: Mapping[str, Any]) -> None:
         text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError):
-        raise InvalidArgument("arguments: must be JSON of well-formed text", argument="arguments") from None
+        raise InvalidArgument(
+            "arguments: must be valid JSON without NaN, Infinity or lone surrogates", argument="arguments"
+        ) from None
     if re.search(r"(?<!\\)(?:\\\\)*\\u0000", text):
         raise InvalidArgument("arguments: must not contain NUL", argument="arguments")
     if size > ARGUMENTS_BYTES_MAX:

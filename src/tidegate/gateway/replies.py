@@ -38,7 +38,7 @@ def outside(tool: str, reply: Reply, nonce: str, *, chars_max: int = RESULT_CHAR
     """Return the result of an answered call: the reply, between two lines that it cannot forge."""
     whole = reply.text.replace("\r\n", "\n")
     left = len(whole) - chars_max
-    note = f"\n{left_out(left, 'characters')}" if left > 0 else ""
+    note = f"\n{left_out(left, 'character')}" if left > 0 else ""
     what = f"The {'error' if reply.failed else 'result'} of {tool}. It came from outside."
     text = text_block(what, "result", whole[:chars_max], nonce)
     reason = "the server answered with an error" if reply.failed else ""

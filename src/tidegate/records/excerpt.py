@@ -20,19 +20,19 @@ def cut(text: str, chars_max: int) -> str:
     """Return the first `chars_max` code points of a text and, on its own line, how many are left out."""
     if len(text) <= chars_max:
         return text
-    return f"{text[:chars_max]}\n{left_out(len(text) - chars_max, 'characters')}"
+    return f"{text[:chars_max]}\n{left_out(len(text) - chars_max, 'character')}"
 
 
 def cut_as_data(text: str, chars_max: int) -> str:
     """Return a text of up to `chars_max` code points unchanged, else its start as JSON with the number left out."""
     if len(text) <= chars_max:
         return text
-    return json_line({"text": text[:chars_max], "note": left_out(len(text) - chars_max, "characters")})
+    return json_line({"text": text[:chars_max], "note": left_out(len(text) - chars_max, "character")})
 
 
-def left_out(count: object, things: str) -> str:
+def left_out(count: int, thing: str) -> str:
     """Return the note about things that did not fit."""
-    return f"[{count} more {things} are left out]"
+    return f"[1 {thing} is left out]" if count == 1 else f"[{count} {thing}s are left out]"
 
 
 def excerpt(content: str) -> tuple[str, bool]:

@@ -68,7 +68,7 @@ def _check(item: object, limits: Limits) -> Todo:
     if isinstance(item, Todo):
         return Todo(check_content(item.content, limits), TodoState(item.state))
     if not isinstance(item, dict):
-        raise InvalidArgument("todos: each must be an object with content and state", argument="todos")
+        raise InvalidArgument("todos: each must be an object with content; state is optional", argument="todos")
     check_names(item, ("content", "state"), "todos")
     require(item, "content")
     state = item.get("state") or TodoState.PENDING

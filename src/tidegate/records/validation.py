@@ -120,7 +120,7 @@ def check_names(names: Iterable[object], known: Collection[str], argument: str =
         if name not in known:
             known_ones = ", ".join(known) or "none"
             raise InvalidArgument(
-                f"{argument}: number {place} is not an argument here; known: {known_ones}", argument=argument
+                f"{argument}: name number {place} is unknown; use only: {known_ones}", argument=argument
             )
 
 

@@ -62,7 +62,7 @@ CREATE = Tool(
     title="Schedule a job",
     description=(
         "Schedule work for later, once or regularly. At that time you wake in a new conversation and get the prompt. "
-        "Your answer goes to the owner. Use it for reminders and regular tasks. Write a prompt that makes sense "
+        "Your answer goes to the user. Use it for reminders and regular tasks. Write a prompt that makes sense "
         "without this conversation. A job with the same name is replaced."
     ),
     input_schema=schema.inputs(

@@ -52,14 +52,15 @@ SAVE = Tool(
     name="memory_save",
     title="Save a memory",
     description=(
-        "Save a fact for later conversations. Use it unasked when you learn something that will matter later. "
-        "A save under an existing key replaces that memory and its tags."
+        "Save a fact for later conversations. Use it without being asked when you learn something that will "
+        "matter later. Saving under an existing key replaces that memory and its tags."
     ),
     input_schema=schema.inputs(
         {
             "key": schema.text(
                 "Key",
-                "A short, stable name, for example user-name or project-apollo-deadline. The same fact keeps its key.",
+                "A short, stable name, for example user-name or project-apollo-deadline. "
+                "Use the same key for the same fact.",
             ),
             "content": schema.text(
                 "Content", "What to remember, in sentences that make sense without this conversation."
@@ -106,7 +107,7 @@ GET = Tool(
             "updated_at": schema.TEXT,
             "newer_below": {
                 **schema.TEXT,
-                "description": "A lower level that has a later memory: this one may be out of date.",
+                "description": "This key was saved later at this lower level. This memory may be out of date.",
             },
         }
     ),
@@ -119,7 +120,7 @@ SEARCH = Tool(
     title="Search memories",
     description=(
         "Find memories by words or by a question, in any language, best match first. Use it when a conversation starts "
-        "and before you ask the user for something."
+        "and before you ask the user a question."
     ),
     input_schema=schema.inputs(
         {
@@ -145,14 +146,13 @@ LIST = Tool(
     name="memory_list",
     title="List memories",
     description=(
-        "List memories in the order of their keys: all of them, or those with one tag. Use it to see everything you "
-        "know about a subject. To find one fact, use memory_search."
+        "List memories in the order of their keys. Use it to see every memory, or every memory with one tag. To find one fact, use memory_search."
     ),
     input_schema=schema.inputs(
         {
             "tag": schema.text("Tag", "List only memories with exactly this tag."),
             "limit": schema.limit("Limit", "How many memories to return.", most=PAGE_MAX, default=PAGE_DEFAULT),
-            "cursor": schema.text("Cursor", "The next_cursor of the last answer. Send the same tag with it."),
+            "cursor": schema.text("Cursor", "next_cursor from the previous result. Send the same tag again."),
         }
     ),
     output_schema=schema.outputs(
@@ -180,7 +180,7 @@ DELETE = Tool(
             "classification": schema.TEXT,
             "still_visible": {
                 **schema.TEXT,
-                "description": "The level of a memory that shows again under this key.",
+                "description": "A memory with this key is still visible at this level.",
             },
         }
     ),

@@ -56,7 +56,7 @@ WRITE = Tool(
                 schema.inputs(
                     {
                         "content": schema.text("Content", "What to do."),
-                        "state": schema.choice("State", "How far it is. Default: pending.", _STATES),
+                        "state": schema.choice("State", "Progress of this item. Default: pending.", _STATES),
                     },
                     required=["content"],
                 ),
