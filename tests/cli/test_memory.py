@@ -103,7 +103,7 @@ def test_delete_says_where_the_key_is_visible_that_it_did_not_delete(cli: Run) -
     assert ran.err.endswith("at this session's level; one exists at PUBLIC; use --level PUBLIC\n")
     assert cli("delete", "k", "--level", "INTERNAL", "--json").error == {
         "code": "NOT_FOUND",
-        "message": "key: no memory has this key at this session's level; find the key with memory_search",
+        "message": "key: no memory has this key at this session's level",
         "argument": "key",
         "visible_at": "PUBLIC",
     }

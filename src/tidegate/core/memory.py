@@ -57,11 +57,8 @@ def delete(view: WritableView, act: Act, key: str) -> Answer[Deleted]:
     lower = records.variants(view.visible[1:], RecordKind.MEMORY, key)
     if own is None or not own.live:
         where = {"visible_at": lower[0].level.name} if lower else {}
-        raise NotFound(
-            "key: no memory has this key at this session's level; find the key with memory_search",
-            argument="key",
-            **where,
-        )
+        hint = "" if lower else "; find the key with memory_search"
+        raise NotFound(f"key: no memory has this key at this session's level{hint}", argument="key", **where)
     records.hide(view, act, own)
     return Answer(Deleted(key, own.level, lower[0].level if lower else None), [own, *lower[:1]])
 

@@ -206,7 +206,8 @@ def _require(view: WritableView, name: str) -> Record:
     if record is None:
         lower = records.variants(view.visible[1:], RecordKind.JOB, name)
         where = {"visible_at": lower[0].level.name} if lower else {}
-        raise NotFound("name: no job at this session's level has this name; see cron_list", argument="name", **where)
+        hint = "" if lower else "; see cron_list"
+        raise NotFound(f"name: no job at this session's level has this name{hint}", argument="name", **where)
     return record
 
 

@@ -146,7 +146,8 @@ LIST = Tool(
     name="memory_list",
     title="List memories",
     description=(
-        "List memories in the order of their keys. Use it to see every memory, or every memory with one tag. To find one fact, use memory_search."
+        "List memories in the order of their keys. Use it to see every memory, or every memory "
+        "with one tag. To find one fact, use memory_search."
     ),
     input_schema=schema.inputs(
         {
