@@ -107,7 +107,7 @@ def test_delete_says_where_the_key_is_visible_that_it_did_not_delete(cli: Run) -
         "argument": "key",
         "visible_at": "PUBLIC",
     }
-    assert cli("delete", "other").err.endswith("at this session's level\n")
+    assert cli("delete", "other").err.endswith("; find the key with memory_search\n")
 
 
 def test_a_list_is_cut_by_n_as_a_search_is(cli: Run) -> None:
