@@ -65,7 +65,7 @@ class Refused(TidegateError):
 
 
 class StorageError(TidegateError):
-    """The store cannot be read or written; nothing was changed."""
+    """The store cannot be read or written. Nothing was changed, unless the message says otherwise."""
 
     code = "STORAGE"
 

@@ -397,7 +397,7 @@ def test_a_chain_that_is_keyed_while_no_key_is_set_is_named_as_that(home: Path) 
         store.session(AGENT).memory.save("k", "three")
     with_key(home, None)
     (problem,) = verdict(home).problems
-    assert (problem.sequence, problem.text[:47]) == (2, "no key is configured, and this chain is keyed f")
+    assert (problem.sequence, problem.text[:47]) == (2, "the entries from here on need a key, but none i")
     assert "audit.key_file" in problem.advice
 
 

@@ -51,7 +51,7 @@ def test_what_was_found_by_then_is_shown_when_an_examination_breaks_off(
 
     monkeypatch.setattr("tidegate.owner.doctor.examine_compartment", fail)
     ran = cli("doctor")
-    assert (ran.code, ran.out.startswith("warning   home: other users may use it")) == (3, True)
+    assert (ran.code, ran.out.startswith("warning   home: other users can access it")) == (3, True)
 
 
 def test_anchors_are_met_as_audit_verify_meets_them(cli: Run, home: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_warning_alone_is_exit_0_and_shown(cli: Run, home: Path) -> None:
     cli("save", "k", "one")
     home.chmod(0o755)
     ran = cli("doctor")
-    assert (ran.code, ran.out.startswith("warning   home: other users may use it: its mode is 755\n")) == (0, True)
+    assert (ran.code, ran.out.startswith("warning   home: other users can access it: its mode is 755\n")) == (0, True)
     assert ran.err.endswith("\n1 warning\n")
     raw(database(home), "UPDATE audit SET detail = 'forged'")
     ran = cli("doctor")

@@ -142,7 +142,7 @@ def test_a_reset_that_leaves_something_in_a_file_says_so(cli: Run, monkeypatch: 
     monkeypatch.setattr(Clearing, "scrub", lambda *_: False)
     ran = cli("session", "reset", "main", "--yes", "--json")
     assert (ran.code, ran.json["ended"]) == (3, True)
-    assert "`tidegate purge` removes it" in ran.err
+    assert "run `tidegate purge --older-than AGE`" in ran.err
 
 
 def test_p4_what_an_older_control_store_lacks_is_shown_and_ended(cli: Run, home: Path) -> None:

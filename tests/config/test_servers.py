@@ -149,7 +149,7 @@ tools.write = {source = "CONFIDENTIAL", sink = "CONFIDENTIAL"}
 
 def test_p14_a_server_that_launders_is_refused(home: Path) -> None:
     error = refused(home, LAUNDERS)
-    assert error.message.startswith("config.toml: servers.x: would launder")
+    assert error.message.startswith("config.toml: servers.x: would let data flow down")
     assert "the sink of 'write', CONFIDENTIAL, is above the source of 'read', PUBLIC, so" in error.message
     assert "unsafe_launders = true" in error.message
     error = refused(home, "[servers.x]\ncommand = ['x']\nsource = 'PUBLIC'\nsink = 'INTERNAL'\n")
@@ -164,7 +164,7 @@ def test_p14_one_tool_alone_launders_when_its_sink_is_above_its_source(home: Pat
     if sink.can_flow_to(source):
         assert servers(home, text)["x"].classification == Classification(source, sink)
     else:
-        assert "would launder" in refused(home, text).message
+        assert "would let data flow down" in refused(home, text).message
 
 
 def test_p14_a_tool_that_is_not_callable_launders_nothing(home: Path) -> None:

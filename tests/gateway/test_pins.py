@@ -83,7 +83,7 @@ def test_p17_a_damaged_file_trusts_nothing(home: Path) -> None:
     for text in damaged(home):
         (home / "pins.json").write_text(text)
         for server in ("files", "mail"):
-            with pytest.raises(StorageError, match=r"^pins.json: cannot be read or is damaged"):
+            with pytest.raises(StorageError, match=r"^pins.json: cannot be read, or is damaged"):
                 pins.of(server)
         with pytest.raises(StorageError):
             pins.trust("files", [ECHO], AT)

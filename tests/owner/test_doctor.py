@@ -345,8 +345,8 @@ def test_a_key_that_is_no_longer_set_is_named_as_the_cause(made: Path) -> None:
     anchors = _keyed_later(made)
     (made / "config.toml").unlink()
     finding = only(made)
-    assert "no key is configured, and this chain is keyed" in finding.problem
-    assert "set `audit.key_file`" in finding.advice
+    assert "the entries from here on need a key" in finding.problem
+    assert "Set `audit.key_file`" in finding.advice
     (made / "config.toml").write_text('[audit]\nkey_file = "key"\n')
     with tidegate.open(made) as store:
         since = store.owner(AGENT).anchor()
@@ -498,7 +498,7 @@ def test_an_index_that_agrees_with_itself_and_not_with_the_memories_is_found_and
                 owner_compartment.index(record, analyse(record.key, record.tags, "other text"))
             owner_compartment.mark_index_complete()
     finding = only(made)
-    assert "other words" in finding.problem
+    assert "does not match the memories" in finding.problem
     assert all(each.repaired for each in examined(made, repair=True))
     assert examined(made) == []
 
@@ -662,14 +662,14 @@ def test_a_database_that_is_a_link_is_told_and_what_is_beside_it_is_private(made
     shutil.move(made / LOW, elsewhere)
     (made / LOW).symlink_to(elsewhere)
     elsewhere.chmod(0o644)
-    assert (LOW, "other users may use it: its mode is 644") in told(made)
+    assert (LOW, "other users can access it: its mode is 644") in told(made)
     elsewhere.chmod(0o644)
     with tidegate.open(made) as store:
         store.session(AGENT, "main").memory.save("k", "more words")
         beside = [elsewhere.with_name(elsewhere.name + suffix) for suffix in ("", "-wal", "-shm")]
         assert [path.stat().st_mode & 0o777 for path in beside] == [0o600] * 3
         beside[1].chmod(0o640)
-        assert (f"{LOW}-wal", "other users may use it: its mode is 640") in told(made)
+        assert (f"{LOW}-wal", "other users can access it: its mode is 640") in told(made)
     assert [(each.where, each.severity) for each in examined(made)] == [(LOW, Severity.WARNING)]
 
 

@@ -51,10 +51,10 @@ def test_a_folder_that_cannot_be_read_is_found_and_the_other_agents_are_examined
 
 def test_a_home_that_cannot_be_read_is_found(made: Path) -> None:
     made.chmod(0)
-    assert as_nobody(made, told(made)) == [["home", "this user cannot read and write it"]]
+    assert as_nobody(made, told(made)) == [["home", "this user lacks read or write access to it"]]
 
 
 def test_a_home_that_can_only_be_read_is_examined_all_the_same(made: Path) -> None:
     for path in (made, made / "agents", made / FOLDER, made / "agents/second"):
         path.chmod(0o500)
-    assert as_nobody(made, told(made)) == [["home", "this user cannot read and write it"]]
+    assert as_nobody(made, told(made)) == [["home", "this user lacks read or write access to it"]]

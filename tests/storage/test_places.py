@@ -123,7 +123,7 @@ def test_p17_what_the_control_store_does_not_know_is_refused_and_the_doctor_says
     with tidegate.open(made) as store, pytest.raises(StorageError, match=NOT_ITS_OWN):
         store.session(AGENT).memory.get("k")
     ((where, problem),) = problems(made)
-    assert (where, "does not know it" in problem) == ("agents/assistant/public.db", True)
+    assert (where, "does not list this file" in problem) == ("agents/assistant/public.db", True)
 
 
 # From before there were ids

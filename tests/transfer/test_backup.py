@@ -524,7 +524,7 @@ NOT_HELD = "the audit chain of PUBLIC does not hold"
         (lambda lines: _where(lines, "u17").update(newest=True), "the records of PUBLIC are out of order"),
         (lambda lines: lines.append({"entry": {}}) or _level_down(lines), "the entries of PUBLIC are out of order"),
         (_swap("level"), "its levels are out of order"),
-        (_place(id="another"), f"{NOT_HELD}: no key is configured, and this chain is keyed from here on"),
+        (_place(id="another"), f"{NOT_HELD}: the entries from here on need a key, but none is configured"),
         (_place(id=""), "line 4: id: must not be empty"),
         (_place(id=7), "line 4: id: must be a string"),
         (_place(id=None), "line 4: id: must be a string"),

@@ -17,12 +17,15 @@ from tidegate.policy.levels import Level
 from tidegate.records.json_object import JsonObject
 from tidegate.records.record import Record, RecordKind
 
-_SET_KEY = "set `audit.key_file` in config.toml again, to the key of this chain"
-_GIVE_ANCHOR = "if they are yours, keep the output of `tidegate audit anchor` now, and pass it with --anchor FILE"
+_SET_KEY = "Set `audit.key_file` in config.toml again, to the key of this chain."
+_GIVE_ANCHOR = (
+    "If these entries are yours, save the output of `tidegate audit anchor` now, and give it with --anchor FILE "
+    "from then on."
+)
 _BEFORE_ALL = -(2**62)  # so that an entry inserted before the first is seen
 _VERSION = re.compile(r"version ([0-9]{1,18})\b")
 _CHANGED = "the entry was changed, or written with another key or in another place"
-_NO_KEY = "no key is configured, and this chain is keyed from here on (or its end was changed, or is from elsewhere)"
+_NO_KEY = "the entries from here on need a key, but none is configured (or they were changed, or come from elsewhere)"
 _NOT_KEYED = "the entry was written without the key, after entries that were written with it"
 PROBLEMS_MAX = 100
 """The maximum number of problems reported for one compartment."""

@@ -40,7 +40,7 @@ def emit(text: str) -> None:
 
 REMAINS = (
     "not complete: a reader was active or the disk is full, so a file may still hold removed data; "
-    "`tidegate purge` removes it"
+    "run `tidegate purge --older-than AGE`"
 )
 """The message when removed data may still be in a file."""
 

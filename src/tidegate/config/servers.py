@@ -143,7 +143,11 @@ def _check_laundering(server: Server, place: str) -> None:
     named = {"the server": server.classification, **{f"{tool!a}": each for tool, each in server.tools.items()}}
     classified = {name: each for name, each in named.items() if each is not None}
     if launders(classified.values()):
-        raise bad_setting(place, f"would launder: {_laundering(classified)}; `unsafe_launders = true` accepts it")
+        raise bad_setting(
+            place,
+            f"would let data flow down: {_laundering(classified)}; lower that sink or raise that source, or accept it "
+            "with `unsafe_launders = true`",
+        )
 
 
 def _laundering(classified: Mapping[str, Classification]) -> str:

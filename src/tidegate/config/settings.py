@@ -47,7 +47,10 @@ class AuditSettings:
         try:
             secret = read_small(self.key_file, _KEY_BYTES_MAX)
         except (OSError, ValueError):
-            raise _bad_key_file(f"cannot be read; write at least {_KEY_BYTES_MIN} random bytes into it") from None
+            raise _bad_key_file(
+                "cannot be read; check its path and permissions (for a new key only: write at least "
+                f"{_KEY_BYTES_MIN} random bytes into a new file)"
+            ) from None
         if not _KEY_BYTES_MIN <= len(secret) <= _KEY_BYTES_MAX:
             raise _bad_key_file(f"must hold at least {_KEY_BYTES_MIN} bytes, and at most {_KEY_BYTES_MAX}")
         return secret

@@ -139,4 +139,7 @@ def _definition(tool: Mapping[str, Any]) -> Definition:
 
 
 def _unreadable() -> StorageError:
-    return StorageError(f"{PINS_NAME}: cannot be read or is damaged; remove it and trust the tools again")
+    return StorageError(
+        f"{PINS_NAME}: cannot be read, or is damaged; check its permissions, or remove it and run `tidegate tools "
+        "trust` for each server"
+    )

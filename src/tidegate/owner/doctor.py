@@ -32,7 +32,10 @@ from tidegate.storage.sqlite.home_checks import databases, examine_files, examin
 from tidegate.storage.sqlite.provider import SqliteProvider
 
 _PAGE = 500
-_FORGED = "Restore the agent from a backup made before this. `tidegate audit verify --anchor` narrows down the time."
+_FORGED = (
+    "Erase the agent, then restore it from a backup made before this. `tidegate audit verify --anchor FILE` helps to "
+    "find when it happened."
+)
 _REINDEX = "Run `tidegate reindex` or `tidegate doctor --repair`."
 
 
@@ -122,7 +125,9 @@ class Doctor:
                 yield from self._chain(compartment, where, settings)
                 audited.add(compartment.entries(), level)
         except StorageError as failure:
-            yield error(where, failure.message, "Fix this and run it again: the contents were not examined.")
+            yield error(
+                where, failure.message, "Fix this, and run `tidegate doctor` again: the contents were not examined."
+            )
 
     def _compared(self, audited: AuditedSessions) -> Iterator[Finding]:
         try:
@@ -179,5 +184,5 @@ def _contents(compartment: OwnerCompartment, where: str) -> list[Finding]:
         agrees = agrees and all(compartment.vocabulary(word, word + "\0", limit=1) == [word] for word in words)
     if agrees:
         return []
-    problem = "the search index holds other words than the memories"
+    problem = "the search index does not match the memories"
     return [error(where, problem, _REINDEX, remedy=Remedy.INDEX)]

@@ -79,9 +79,16 @@ def _differs(row: SessionRow, audited: _AuditedSession) -> Finding:
     An entry of a raise or a reset alone proves nothing: it is written before the change, which may be cut short.
     """
     if audited.acted_at > row.taint:
-        problem = f"is at {row.taint}, but acted at {audited.acted_at} according to the audit: this is an older copy"
-        advice = f"Resume it, which raises it, or reset it. A ceiling below {audited.acted_at} must be raised first."
+        problem = (
+            f"is at {row.taint}, but acted at {audited.acted_at} according to the audit: control.db is an older copy"
+        )
+        advice = (
+            "Open it again in its client, which raises it, or run `tidegate session reset NAME`. "
+            f"A ceiling below {audited.acted_at} must be raised first."
+        )
         return error(_WHERE, f"session {row.name!a} {problem}", advice)
     happened = "that it ended" if audited.ended else f"that it was raised to {audited.raised}"
-    problem = f"is active at {row.taint}, but the audit says {happened}: this is an older copy, or that was cut short"
-    return warning(_WHERE, f"session {row.name!a} {problem}", "Resume it, which completes the change.")
+    problem = f"is active at {row.taint}, but the audit says {happened}"
+    cause = "control.db is an older copy, or the change was interrupted"
+    advice = "Open it again in its client: that completes the change."
+    return warning(_WHERE, f"session {row.name!a} {problem}: {cause}", advice)

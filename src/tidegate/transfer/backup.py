@@ -299,7 +299,8 @@ def _is_restored(compartment: CompartmentReader, head: Entry | None) -> bool:
 
 
 def _not_empty() -> Refused:
-    return Refused("agent: is not empty; restore into an empty agent", rule=PolicyRule.P10)
+    reason = "agent: is not empty; erase it first with `tidegate agent erase`, or restore into another home"
+    return Refused(reason, rule=PolicyRule.P10)
 
 
 def _import_part(compartment: OwnerCompartment, part: Entry | BackedUpVersion) -> None:

@@ -30,9 +30,11 @@ from tidegate.storage.sqlite.schema import (
     UNCONFIRMED,
 )
 
-_RESTORE = "Keep the file as it is, and restore the agent from a backup."
+_RESTORE = "Copy the file elsewhere, erase the agent with `tidegate agent erase`, and restore it from a backup."
 _FOREIGN = "Put the right file back. Without it, erase the agent and restore it from a backup."
-_LOST_SESSIONS = "Keep the file as it is, and restore it from a copy. Without one, reset every session."
+_LOST_SESSIONS = (
+    "Move the file elsewhere and put back a copy. Without a copy, restore the agents from backups into a new home."
+)
 _REINDEX = "Run `tidegate reindex` or `tidegate doctor --repair`."
 _REPAIR = "Run `tidegate doctor --repair`."
 _RESET = "Correct or delete its row in the table of sessions with any SQLite tool."
@@ -83,7 +85,9 @@ def examine_compartment(
             found, own = str(rows[0][2]), control.compartment(agent, level)
             if own is None:
                 if not found.startswith(UNCONFIRMED):
-                    yield error(where, "control.db does not know it, and may be an older copy", _FOREIGN)
+                    yield error(
+                        where, "control.db does not list this file; one of the two may be an older copy", _FOREIGN
+                    )
             elif found.removeprefix(UNCONFIRMED) != own:
                 yield error(where, "it is not the file that belongs here", _FOREIGN)
 
@@ -171,7 +175,7 @@ def _index(db: SqliteConnection, where: str) -> Iterator[Finding]:
     if lacking or surplus:
         yield error(
             where,
-            f"the search index lacks {lacking} of the memories and has {surplus} too many",
+            f"the search index does not match the memories: {lacking} missing, {surplus} too many",
             _REINDEX,
             remedy=Remedy.INDEX,
         )
@@ -182,12 +186,12 @@ def _index(db: SqliteConnection, where: str) -> Iterator[Finding]:
 
 
 def _sessions(db: SqliteConnection, where: str) -> Iterator[Finding]:
-    for taint, ceiling in db.execute("SELECT taint, ceiling FROM sessions").fetchall():
+    for session, taint, ceiling in db.execute("SELECT id, taint, ceiling FROM sessions").fetchall():
         level, limit = read_label(taint), read_label(ceiling)
         if level is None or limit is None:
-            yield error(where, "a session has an unknown level and cannot be used", _RESET)
+            yield error(where, f"session {session!a} has an unknown level and cannot be used", _RESET)
         elif not level.can_flow_to(limit):
-            yield error(where, "a session is above its ceiling, so no backup can be made", _RESET)
+            yield error(where, f"session {session!a} is above its ceiling, so no backup can be made", _RESET)
 
 
 def _count(db: SqliteConnection, query: str, *bindings: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import time
@@ -48,7 +49,7 @@ def examine_place(
         advice = "Stop everything that uses the home, and move it to a local disk."
         yield error("home", f"it is on {found}, whose locks cannot be trusted", advice)
     if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        yield error("home", "this user cannot read and write it", "Make the user that runs Tidegate its owner.")
+        yield error("home", "this user lacks read or write access to it", "Make the user that runs Tidegate its owner.")
     if (free := free_bytes(home)) < FREE_BYTES_MIN:
         yield warning("home", f"the disk is nearly full: {free // 1024 // 1024} MiB are free", "Free some space.")
 
@@ -62,7 +63,8 @@ def examine_modes(home: Path, *, repair: bool) -> Iterator[Finding]:
         if _DATABASE.fullmatch(path.name):
             yield from _database(home, path, repair=repair)
         elif path.name in (*_OWNERS_FILES, "config.toml") and _bits(path) & (stat.S_IWGRP | stat.S_IWOTH):
-            yield error(_below(home, path), "other users can write it and so instruct the agent", "Run `chmod go-w`.")
+            problem = "other users can write it and so instruct the agent"
+            yield error(_below(home, path), problem, f"{_chmod(home, path, 'go-w')}.")
 
 
 def examine_files(home: Path, *, repair: bool) -> Iterator[Finding]:
@@ -86,7 +88,11 @@ def examine_files(home: Path, *, repair: bool) -> Iterator[Finding]:
 def examine_key_file(path: Path) -> Iterator[Finding]:
     """Yield a finding if others can read the key of the audit chains."""
     if os.name == "posix" and path.exists() and _bits(path) & 0o077:
-        yield error("audit.key_file", f"other users may use it: its mode is {_bits(path):o}", "Run `chmod 600`.")
+        yield error(
+            "audit.key_file",
+            f"other users can access it: its mode is {_bits(path):o}",
+            "Run `chmod 600` with its path.",
+        )
 
 
 def _agent(home: Path, files: HomeFiles, agent: str, *, repair: bool) -> Iterator[Finding]:
@@ -123,21 +129,24 @@ def _stray(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
     if _HALF_MADE.fullmatch(name):
         if _is_old(path):
             repaired = repair and _done(path.unlink)
-            yield warning(where, "it was left over when a file was created", _REMOVE, repaired=repaired)
+            yield warning(where, "it is left over from creating a file", _REMOVE, repaired=repaired)
     elif _COPY.fullmatch(name):
         problem = "it is a copy from before an upgrade, with everything saved until then"
-        yield warning(where, problem, "When all is well, run `tidegate purge` to remove it.")
+        yield warning(where, problem, "When all is well, run `tidegate purge --older-than AGE`, which removes it.")
     elif path.parent != home and not (_DATABASE.fullmatch(name) or name in (*_OWNERS_FILES, MAKING)):
         yield warning(where, "it is not Tidegate's, and may hold saved content", "Inspect it, then move it away.")
     elif name.endswith("-wal") and _size(path) and not path.with_name(name.removesuffix("-wal")).exists():
-        yield warning(where, "it belongs to a missing database", "Keep it with the other remains of that database.")
+        yield warning(where, "it belongs to a missing database", _LOG_ALONE)
 
 
 def _database(home: Path, path: Path, *, repair: bool) -> Iterator[Finding]:
     """Check who may use a database's file; of a link, also the files beside its target."""
     yield from _mode(home, path, FILE_MODE, repair=repair)
     if path.is_symlink():
-        advice = "While nothing runs, move the file that it leads to here, with its -wal if there is one."
+        advice = (
+            "Stop everything that uses the home. Then replace the link by the file it points to, and move that file's "
+            "-wal too, if there is one."
+        )
         yield warning(_below(home, path), "it is a link: a copy of the home may lack its content", advice)
         for beside in beside_of(path):
             yield from _mode(home, beside, FILE_MODE, repair=repair, where=_below(home, path) + beside.name[-4:])
@@ -147,12 +156,18 @@ def _mode(home: Path, path: Path, mode: int, *, repair: bool, where: str = "") -
     bits = _bits(path)
     if os.name == "posix" and bits & ~mode:
         repaired = repair and _done(partial(path.chmod, bits & mode))
-        advice = f"Run `chmod {mode:o}` or `tidegate doctor --repair`."
+        # A file beside the target of a link has no path of its own in the home.
+        by_hand = f"Run `chmod {mode:o}` on it" if where else _chmod(home, path, f"{mode:o}")
+        advice = f"{by_hand}, or run `tidegate doctor --repair`."
         # A folder that others can list shows names and sizes; the files guard their own content.
         finding = error if mode == FILE_MODE or bits & (stat.S_IWGRP | stat.S_IWOTH) else warning
         yield finding(
-            where or _below(home, path), f"other users may use it: its mode is {bits:o}", advice, repaired=repaired
+            where or _below(home, path), f"other users can access it: its mode is {bits:o}", advice, repaired=repaired
         )
+
+
+def _chmod(home: Path, path: Path, mode: str) -> str:
+    return f"Run `chmod {mode} {shlex.quote(path.relative_to(home).as_posix())}` in the home"
 
 
 def _done(act: Callable[[], object]) -> bool:
@@ -193,3 +208,6 @@ def _is_old(path: Path) -> bool:
 
 def _below(home: Path, path: Path) -> str:
     return "home" if path == home else path.relative_to(home).as_posix()
+
+
+_LOG_ALONE = "Keep it. It may hold the latest changes: put it back together with its database."
