@@ -159,8 +159,8 @@ def open(  # noqa: A001 - the name of the contract; read `tidegate.open`
     """Open the store in a folder, which the first save creates.
 
     home: by default $TIDEGATE_HOME, else the user's data folder.
-    clock: returns the time, aware; by default the system's. ids: returns a fresh string at each call, the source of all
-    ids and nonces; by default random.
+    clock: returns the current time, with a time zone; by default the system's. ids: returns a fresh string at each
+    call, from which every id and nonce is made; by default random.
     Raises: InvalidArgument (home, settings), StorageError.
     """
     from tidegate.config.home import find_home

@@ -16,6 +16,9 @@ from typing import ClassVar
 
 from tidegate.policy.decisions import Deny, PolicyRule
 
+INTERNAL_ERROR = "internal error: the call failed; try again, and if it fails again, tell the owner"
+"""The message about an error whose own text may hold content (P12)."""
+
 
 class TidegateError(Exception):
     """The root of the tree: `code` is stable, `message` is for people, `details` for programs."""

@@ -94,7 +94,7 @@ def reading(path: Path) -> Iterator[BinaryIO]:
         raise _unavailable() from None
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _bad("is not a plain file; save its output in one first")
+            raise _bad("is not a plain file; save its content to a file first")
         try:
             yield file
         except OSError:
@@ -206,7 +206,9 @@ def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Ite
             os.replace(new, path)
         sync_folder(path.parent)
     except OSError:
-        raise StorageError("file: cannot be written; an existing file was not changed") from None
+        raise StorageError(
+            "file: cannot be written; an existing file was not changed; check its folder's permissions and free space"
+        ) from None
     finally:
         new.unlink(missing_ok=True)
 

@@ -60,7 +60,7 @@ class SessionMemory:
         return self._gate.write(self._handle, "memory_save", partial(memory.save, items=checked))
 
     def get(self, key: str) -> Memory | None:
-        """Return the highest visible variant in full; None, without a difference, if hidden, deleted or never saved.
+        """Return the highest visible variant in full; None alike if it is hidden, was deleted or was never saved.
 
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
         """
@@ -72,8 +72,8 @@ class SessionMemory:
 
         query: plain words in any language; nothing in it is syntax. Empty or wordless: no hits.
         max_results: 1 to 100, counted after shadowing. Contents are excerpts of up to 500 code points.
-        Scores: BM25 plus gains from the texts of the best hits, comparable in one call; only visible memories affect
-        them (P5).
+        Scores: BM25 plus gains from the texts of the best hits, comparable only within one call; only visible memories
+        affect them (P5).
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
         """
         query = check_query(query, self._limits)
@@ -119,7 +119,7 @@ class Listing:
     def page(self, limit: int | None = PAGE_DEFAULT, cursor: str | None = None) -> Page:
         """Return at most `limit` (1 to 200) memories after `cursor`, contents as excerpts of up to 500 code points.
 
-        cursor: `next_cursor` of the page before; valid for this agent, taint and tag only.
+        cursor: `next_cursor` of the previous page; valid for this agent, taint and tag only.
         Raises: InvalidArgument, Refused, StorageError.
         """
         most = check_number("limit", limit, default=PAGE_DEFAULT, most=PAGE_MAX)
@@ -182,7 +182,7 @@ class Session:
             row = self._sessions.read(self.id)
             state = "ended" if row is None or row.ended else f"taint={row.taint}"
         except TidegateError:  # for example, the store is closed
-            state = "not to be read"
+            state = "unreadable"
         return f"<Session agent={self.agent!r} name={self.name!r} {state}>"
 
     @property
@@ -219,7 +219,7 @@ class Session:
         return Session(row, self._gate, self._sessions, toolset, self.limits, origin, self._ids, generation=generation)
 
     def check_output(self, clearance: Level | None, *, channel: str) -> None:
-        """Check that the session's output may go to a channel now: PRE_OUTPUT, for every part of an answer.
+        """Check that the session's output may go to a channel now. Call it before every part of an answer (PRE_OUTPUT).
 
         clearance: the highest level that the channel may show; None: nothing. channel: its name.
         Raises: Refused (ended, clearance).

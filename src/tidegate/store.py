@@ -86,7 +86,7 @@ class Store:
 
         name: survives restarts; without one the session is ephemeral: at exactly `level`, with nothing stored about it.
         It stays in memory until it ends, so a host that opens many must end them.
-        ceiling: the highest taint that it may reach; of a new session only. By default its parent's, else RESTRICTED.
+        ceiling: the highest taint that it may reach; for a new session only. By default its parent's, else RESTRICTED.
         parent: makes a child, at or above its parent's taint and under its parent's ceiling (P15).
         origin: the mark on the session's memories. generation: the length of the chain of jobs that created it.
         Raises: InvalidArgument, Refused (ended, ceiling), StorageError.

@@ -33,7 +33,7 @@ from tidegate.agent.scripted import ScriptedModel, Step
 from tidegate.agent.spine import SPINE
 from tidegate.audit.chain import Action
 from tidegate.core.guidance import GUIDANCE
-from tidegate.errors import InvalidArgument, LimitExceeded, Refused
+from tidegate.errors import INTERNAL_ERROR, InvalidArgument, LimitExceeded, Refused
 from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.policy.refusals import UNKNOWN_TOOL
@@ -230,7 +230,7 @@ def test_a_tool_that_fails_in_an_unforeseen_way_says_nothing_of_it(
     agent = scene.agent(recorded)
     monkeypatch.setattr(type(agent.session), "call_tool", broken)
     outcome = asyncio.run(agent.answer("go", Screen()))
-    assert results(recorded) == [{"error": {"code": "STORAGE", "message": "the tool cannot answer"}}]
+    assert results(recorded) == [{"error": {"code": "STORAGE", "message": INTERNAL_ERROR}}]
     assert outcome.ended is Ended.COMPLETE
 
 

@@ -106,7 +106,7 @@ def test_a_server_that_config_toml_does_not_name_is_refused(configured: Path, cl
     for words in (("list", "other"), ("trust", "other")):
         ran = cli("tools", *words, "--json")
         assert ran.code == 2
-        assert ran.error["message"] == "name: config.toml has no server of this name"
+        assert ran.error["message"] == "name: config.toml has no server of this name; add it, or choose another"
 
 
 def test_trust_shows_what_there_is_to_look_at_and_changes_nothing_on_a_dry_run(configured: Path, cli: Run) -> None:
@@ -187,7 +187,7 @@ def test_check_explains_an_allowed_call_with_rule_and_levels(configured: Path, c
         "tool": "hostile__echo",
         "allowed": True,
         "rule": "P4",
-        "reason": "the taint can flow to the sink; the taint joined with the source can flow to the ceiling",
+        "reason": "the taint is not above the sink, and after the call it will not be above the ceiling",
         "taint_after": "CONFIDENTIAL",
         "session": None,
         "taint": "PUBLIC",
@@ -235,7 +235,7 @@ def test_check_explains_in_lines_for_people(configured: Path, cli: Run) -> None:
     cli("tools", "trust", "hostile", "--yes")
     assert cli("tools", "check", "hostile__echo").out.splitlines() == [
         "allowed, and raises the taint to CONFIDENTIAL (P4): "
-        "the taint can flow to the sink; the taint joined with the source can flow to the ceiling",
+        "the taint is not above the sink, and after the call it will not be above the ceiling",
         "  taint PUBLIC, ceiling RESTRICTED",
         "  source CONFIDENTIAL, sink INTERNAL, pin trusted (the server was not asked)",
     ]

@@ -88,7 +88,7 @@ def test_an_import_says_what_it_did_and_what_it_refused(cli: Run, tmp_path: Path
     )
     dry = cli("import", path, "--level", "INTERNAL", "--dry-run")
     assert (dry.code, cli("list", "--json", "--level", "INTERNAL").json["memories"]) == (1, [])
-    assert dry.out.startswith("would be imported: from tidegate at INTERNAL: 1 created")
+    assert dry.out.startswith("would import from tidegate at INTERNAL: 1 created")
     assert dry.out.endswith("1 refused\ncreate  a\n")
     ran = cli("import", path, "--level", "INTERNAL")
     assert ran.code == 1
@@ -163,10 +163,10 @@ def test_a_session_gives_the_level_and_is_entered_in_the_audit(cli: Run, tmp_pat
 def test_the_kind_can_be_named_in_any_case_and_a_wrong_one_is_refused(cli: Run, tmp_path: Path) -> None:
     path = tmp_path / "memories.txt"
     path.write_text("- Lives in Oslo\n")
-    assert cli("import", str(path), "--json").error["argument"] == "from"
+    assert cli("import", str(path), "--json").error["argument"] == "file"
     assert cli("import", str(path), "--from", "chatgpt", "--json").error["argument"] == "file"
     path.write_text('[{"text": "Lives in Oslo"}]')
-    assert cli("import", str(path), "--json").error["argument"] == "from"
+    assert cli("import", str(path), "--json").error["argument"] == "file"
     assert cli("import", str(path), "--from", "ChatGPT", "--json").json["source"] == "chatgpt"
     assert cli("import", str(path), "--from", "other", "--json").code == 2
 
@@ -244,14 +244,14 @@ def test_a_restore_of_what_is_no_backup_says_so_before_it_asks(cli: Run, tmp_pat
     assert cli("restore-backup", str(tmp_path / "b"), *other).err == "tidegate: file: is not a backup, or is damaged\n"
     save(cli, "a", "x")
     cli("backup", str(tmp_path / "b"))
-    assert "restore a backup with `tidegate restore-backup`" in cli("import", str(tmp_path / "b")).err
+    assert "if it is a backup, use `tidegate restore-backup`" in cli("import", str(tmp_path / "b")).err
 
 
 def test_a_restore_that_is_only_tried_changes_nothing_even_with_yes(cli: Run, tmp_path: Path, other: list[str]) -> None:
     save(cli, "a", "x")
     path = str(tmp_path / "b")
     cli("backup", path)
-    assert cli("restore-backup", path, "--dry-run", "--yes", *other).out.startswith("would be restored: assistant: ")
+    assert cli("restore-backup", path, "--dry-run", "--yes", *other).out.startswith("would restore assistant: ")
     assert not (tmp_path / "other").exists()
 
 

@@ -156,7 +156,7 @@ def test_reading_goes_on_where_the_index_cannot_be_made(scene: Scene, monkeypatc
     scene = reopened(scene)
 
     def refuse(*_: object) -> None:
-        raise StorageError("the store is read-only; nothing was changed")
+        raise StorageError("the home is read-only; nothing was changed")
 
     monkeypatch.setattr(type(scene.provider), "owner_compartment", refuse)
     assert found(scene, "apples") == ([], False)

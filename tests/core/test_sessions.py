@@ -57,7 +57,7 @@ def test_a_session_is_shown_by_whose_it_is_and_where_it_stands(scene: Scene) -> 
 def test_a_session_of_a_closed_store_is_shown_too(home: Path) -> None:
     with tidegate.open(home) as store:
         session = store.session(AGENT, "main")
-    assert repr(session) == "<Session agent='assistant' name='main' not to be read>"
+    assert repr(session) == "<Session agent='assistant' name='main' unreadable>"
 
 
 @pytest.mark.parametrize("arguments", ["x", ["key"], 7, b"{}"])
@@ -412,7 +412,7 @@ def test_p4_a_raise_to_the_same_or_a_lower_level_changes_and_enters_nothing(scen
 
 def test_p7_the_name_of_an_ended_session_is_told_from_that_of_a_living_one(scene: Scene) -> None:
     scene.store.sessions.new(AGENT, "main", Level.PUBLIC)
-    with pytest.raises(InvalidArgument, match=r"name: a session has this name|name: a session with this name exists"):
+    with pytest.raises(InvalidArgument, match=r"name: an active session has this name"):
         scene.store.sessions.new(AGENT, "main", Level.PUBLIC)
     scene.store.sessions.reset(scene.store.sessions.find(AGENT, "main").id)
     with pytest.raises(InvalidArgument, match="had this name"):

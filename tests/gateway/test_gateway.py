@@ -381,7 +381,7 @@ def test_p17_a_failure_of_the_store_is_no_yes(
     gateway: Gateway, fake: Fake, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
-        raise StorageError("the store cannot answer")
+        raise StorageError("the disk failed")
 
     monkeypatch.setattr(store.flow, "dispatch", fail)
     with pytest.raises(StorageError):

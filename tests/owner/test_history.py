@@ -295,6 +295,6 @@ def test_relabel_copies_nothing_when_the_memory_changes_meanwhile(
         return act(context, session)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(owner._context), "act", slow)
-    with pytest.raises(NotFound, match="during the command"):
+    with pytest.raises(NotFound, match="changed meanwhile"):
         owner.relabel("k", PUBLIC)
     assert scene.content("k", PUBLIC) is None

@@ -13,6 +13,7 @@ from mcp import Client
 from tests.server.mcp_peer import INITIALIZE, PATIENCE_SECONDS, Peer, serving
 
 from tidegate.core.guidance import GUIDANCE
+from tidegate.errors import INTERNAL_ERROR
 from tidegate.policy.levels import Level
 from tidegate.server import protocol
 from tidegate.server.served_session import ServedSession
@@ -430,7 +431,7 @@ def test_a_fault_of_ours_is_answered_without_a_word_of_it(
     monkeypatch.setattr(session, "call_tool", fail)
     shown = asyncio.run(protocol.answer(ServedSession(lambda: session), "memory_get", {"key": "k"}))
     assert shown.is_error
-    assert shown.structured_content == {"error": {"code": "STORAGE", "message": "the store cannot answer"}}
+    assert shown.structured_content == {"error": {"code": "STORAGE", "message": INTERNAL_ERROR}}
     assert "RuntimeError" in caplog.text
     assert "secret" not in caplog.text
 

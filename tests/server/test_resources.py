@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.server.mcp_peer import Peer, serving
 
+from tidegate.errors import INTERNAL_ERROR
 from tidegate.policy.levels import Level
 from tidegate.server.resources import NOTHING, PROMPT, URI
 from tidegate.session import Session
@@ -116,5 +117,5 @@ def test_a_fault_of_ours_is_answered_without_a_word_of_it(
 
     monkeypatch.setattr(type(session), "context", broken)
     error = peer.ask(method, params)["error"]
-    assert error["message"] == "the store cannot answer"
+    assert error["message"] == INTERNAL_ERROR
     assert "canary" not in str(error)

@@ -13,7 +13,7 @@ from tests.yardstick.leaks_sessions import a_reset_frees_the_name
 
 import tidegate
 from tidegate.audit.chain import Action
-from tidegate.errors import InvalidArgument, Refused, StorageError
+from tidegate.errors import INTERNAL_ERROR, InvalidArgument, Refused, StorageError
 from tidegate.owner.audit_query import AuditFilter
 from tidegate.policy.levels import Level
 from tidegate.server.served_session import ServedSession, SessionOpener
@@ -91,7 +91,7 @@ def test_a_failure_that_is_not_ours_is_told_without_a_word_of_it(caplog: pytest.
     def broken() -> Session:
         raise RuntimeError("canary")
 
-    with pytest.raises(StorageError, match=r"^the store cannot answer$"):
+    with pytest.raises(StorageError, match=f"^{INTERNAL_ERROR}$"):
         run(ServedSession(broken), save)
     assert "RuntimeError" in caplog.text
     assert "canary" not in caplog.text

@@ -160,7 +160,7 @@ os._exit(0)
 
     assert as_nobody(made, run) == [
         "in the log",
-        "the store is read-only; nothing was changed; check its permissions",
+        "the home is read-only; nothing was changed; check its permissions",
     ]
     assert {name: data for name, data in bytes_of(made).items() if not name.endswith("-shm")} == before
 
@@ -199,7 +199,7 @@ def test_d07_once_it_can_be_written_again_a_running_program_writes_again(made: P
             return [first, second, found.content if found else None, session.raise_taint(Level.INTERNAL).name]
 
     assert as_nobody(made, run) == [
-        "the store is read-only; nothing was changed; check its permissions",
+        "the home is read-only; nothing was changed; check its permissions",
         "done",
         "other",
         "INTERNAL",
@@ -236,7 +236,7 @@ def test_d07_a_home_is_not_made_where_nothing_can_be_written(made: Path) -> None
 
     assert as_nobody(made, run) == [
         None,
-        *["home: cannot be written; nothing was changed; check its permissions"] * 2,
+        *["home: cannot be written; nothing was changed; check its permissions and free space"] * 2,
     ]
     assert bytes_of(made) == {}
 
@@ -251,11 +251,11 @@ def test_d07_a_file_opened_as_one_that_nobody_can_change_is_not_kept_open(
             assert read_all(session) == READ
             assert (
                 refusal(lambda: session.memory.save("k", "other"))
-                == "the store is read-only; nothing was changed; check its permissions"
+                == "the home is read-only; nothing was changed; check its permissions"
             )
             assert (
                 refusal(lambda: session.raise_taint(Level.RESTRICTED))
-                == "the store is read-only; nothing was changed; check its permissions"
+                == "the home is read-only; nothing was changed; check its permissions"
             )
             held = open_below(made)
         assert refusal(lambda: session.memory.save("k", "other")) == "done"

@@ -63,7 +63,7 @@ class Post:
     def __call__(self, channel: ChannelSettings, message: Notification) -> None:
         if self.fails:
             self.fails -= 1
-            raise DeliveryError("the service did not accept it")
+            raise DeliveryError("the service did not accept the message")
         self.sent.append((channel.name, message))
 
     @property

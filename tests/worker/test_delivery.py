@@ -71,7 +71,10 @@ def _own_channels(scene: Scene) -> None:
 
 def test_a_channel_that_nobody_configured_is_said_so(scene: Scene) -> None:
     run_once(scene, channel="gone")
-    assert scene.runs()[0].delivery_reason == "config.toml has no channel of this name"
+    assert (
+        scene.runs()[0].delivery_reason
+        == "config.toml has no channel of this name; add it, or give the job another channel"
+    )
 
 
 def test_what_could_not_be_delivered_is_kept_and_tried_again_with_back_off(scene: Scene) -> None:
@@ -98,7 +101,7 @@ def test_after_a_day_of_attempts_it_is_given_up_and_still_kept(scene: Scene) -> 
         worker.tick()
     run = scene.runs()[0]
     assert (run.delivery, run.attempts, run.text) == ("given up", 12, "done")
-    assert run.delivery_reason == "the service did not accept it"
+    assert run.delivery_reason == "the service did not accept the message"
 
 
 def test_tried_again_after_a_restart_and_with_a_clock_that_was_set_back(scene: Scene) -> None:
@@ -221,7 +224,7 @@ def test_what_the_service_does_not_take_says_so_and_no_more(
     service: ThreadingHTTPServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     Service.status = 500
-    with pytest.raises(DeliveryError, match=r"^the service did not accept it$"):
+    with pytest.raises(DeliveryError, match=r"^the service did not accept the message$"):
         send(
             ChannelSettings("phone", "apprise", PUBLIC, url=f"json://user:hush@127.0.0.1:{service.server_port}"),
             message(),
@@ -234,7 +237,7 @@ def test_what_the_service_does_not_take_says_so_and_no_more(
     ("channel", "reason"),
     [
         (ChannelSettings("phone", "apprise", PUBLIC, url="nonsense"), "does not know this kind of URL"),
-        (ChannelSettings("phone", "apprise", PUBLIC, url_env="NOT_SET"), "variable is not set"),
+        (ChannelSettings("phone", "apprise", PUBLIC, url_env="NOT_SET"), "variable [A-Z_]+ is not set"),
         (ChannelSettings("phone", "telepathy", PUBLIC), "kind is unknown"),
     ],
 )

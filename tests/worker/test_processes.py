@@ -149,7 +149,7 @@ def test_a_job_made_in_a_confidential_session_leaves_no_trace_below(process: Run
     ran = process("run", "--once")
     # The owner is told by name what is held back; nobody below is, and no text of it.
     assert (ran.code, ran.err.count("\n"), ran.err.count("merger-canary")) == (1, 2, 1)
-    assert "not delivered, pending: held back" in ran.err
+    assert "not delivered (pending): held back" in ran.err
     assert "merger-canary" in cli("cron", "history", "merger-canary").out
     for words in (
         ("cron", "list"),
@@ -194,8 +194,11 @@ def test_t06_once_notices_what_was_killed_and_tells_what_failed(process: Run, cl
         re.sub(r"\[channels.*", "", config.replace('channel = "diary"', ""), flags=re.DOTALL)
     )
     ran = process("run", "--once")
-    assert "assistant at PUBLIC: run 2 interrupted: its process ended in the middle; it is tried once more: " in ran.err
-    assert "config.toml has no channel of this name: job slow\n" in ran.err
+    assert (
+        "assistant at PUBLIC: run 2 interrupted: its process ended before the run was done; the run is tried "
+        "once more: " in ran.err
+    )
+    assert "add it, or give the job another channel: job slow\n" in ran.err
     assert ran.err.endswith("tidegate run: 1 run, 1 failure\n")
     assert (ran.code, sorted(states(cli, "slow"))) == (1, ["done", "interrupted", "waiting"])
 

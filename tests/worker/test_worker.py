@@ -332,13 +332,14 @@ def test_what_the_trigger_cannot_do_is_told_too(scene: Scene) -> None:
 def test_a_result_that_can_go_nowhere_is_a_failure_and_one_that_may_yet_is_none(scene: Scene) -> None:
     scene.add("digest", channel="gone")
     scene.clock.pass_(hours=1)
-    why = "its result is not delivered, pending: config.toml has no channel of this name"
+    why = "its result was not delivered (pending): config.toml has no channel of this name; "
+    why += "add it, or give the job another channel"
     assert told(scene) == (1, [f"assistant at PUBLIC: run 1: {why}: job digest"])
     scene.add("digest", channel="open")
     scene.post.fails = 1
     scene.clock.pass_(hours=1)
     count, lines = told(scene)
-    assert (count, any("pending: the service did not accept it" in line for line in lines)) == (1, True)
+    assert (count, any("(pending): the service did not accept the message" in line for line in lines)) == (1, True)
 
 
 def test_a_run_that_is_tried_again_is_told_and_no_failure_yet(scene: Scene) -> None:
@@ -352,7 +353,8 @@ def test_a_run_that_is_tried_again_is_told_and_no_failure_yet(scene: Scene) -> N
     later(scene, worker, 61)
     assert failures.count == 0
     assert said == [
-        "assistant at PUBLIC: run 1 interrupted: its process ended in the middle; it is tried once more: job digest"
+        "assistant at PUBLIC: run 1 interrupted: its process ended before the run was done; the run is tried "
+        "once more: job digest"
     ]
 
 
@@ -431,7 +433,7 @@ def test_t06_a_kill_in_the_middle_is_recorded_and_the_run_is_tried_once_more(sce
     later(scene, worker, 31)
     assert sorted(scene.states()) == ["done", "interrupted", "waiting"]
     interrupted, again = [run for run in scene.runs() if run.state != "waiting"]
-    assert interrupted.reason == "its process ended in the middle; it is tried once more"
+    assert interrupted.reason == "its process ended before the run was done; the run is tried once more"
     assert (again.attempt, again.due_at) == (2, interrupted.due_at)
 
 
@@ -447,7 +449,7 @@ def test_t06_killed_again_it_is_not_tried_a_third_time_and_nothing_stays_running
     for _ in range(3):
         later(scene, worker, 61)
     assert sorted(scene.states()) == ["interrupted", "interrupted", "waiting"]
-    assert scene.post.texts == ["(its process ended in the middle)"]
+    assert scene.post.texts == ["(its process ended before the run was done)"]
 
 
 def test_t06_where_the_owner_wants_no_second_attempt_there_is_none(scene: Scene) -> None:
@@ -644,7 +646,7 @@ def test_p5_runs_that_rise_are_bounded_where_they_arrive_and_only_there(
         assert "already" not in below[0].reason
     above = [next(run for run in scene.runs(name) if run.group.startswith("risen/")) for name in names]
     assert [str(run.state) for run in above] == ["interrupted", "interrupted", "stopped", "stopped"]
-    assert above[2].reason == "2 runs that started below already continue at this level"
+    assert above[2].reason == "2 runs that rose to this level are already running"
     assert [str(run.delivery) for run in above] == ["pending"] * 4
     assert any(f"at RESTRICTED: run 1 stopped: {above[2].reason}: job job-2" in line for line in told)
     assert not any("at PUBLIC" in line for line in told)

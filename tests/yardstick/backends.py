@@ -85,7 +85,7 @@ class LosingProvider(InMemoryProvider):
 
     def _require_there(self, agent: str, levels: Iterable[Level]) -> None:
         if any((agent, level) in self.lost for level in levels):
-            raise StorageError("a file of the store is missing; run `tidegate doctor`")
+            raise StorageError("a database is missing; run `tidegate doctor`")
 
 
 class ForgivingProvider(SqliteProvider):

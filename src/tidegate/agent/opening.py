@@ -16,8 +16,8 @@ def open_configured(settings: ChatSettings) -> Model:
     name = settings.model
     if name is None:
         raise InvalidArgument(
-            "chat.model: no model is configured; set [chat] model in config.toml, or TIDEGATE_CHAT_MODEL, to "
-            "provider:model, or to a model at chat.base_url (`scripted` needs no provider)",
+            "chat.model: no model is configured; set chat.model in config.toml, or TIDEGATE_CHAT_MODEL, to "
+            "provider:model, or to the name of a model at chat.base_url; `scripted` needs no provider",
             argument="chat.model",
         )
     if name == "scripted" or name.startswith("scripted:"):
@@ -27,5 +27,8 @@ def open_configured(settings: ChatSettings) -> Model:
 
     key = os.environ.get(settings.api_key_env) if settings.api_key_env else None
     if settings.api_key_env and not key:
-        raise InvalidArgument(f"chat.api_key_env: {settings.api_key_env} is not set", argument="chat.api_key_env")
+        raise InvalidArgument(
+            f"chat.api_key_env: {settings.api_key_env} is not set; set this environment variable to the key",
+            argument="chat.api_key_env",
+        )
     return open_model(name, settings.base_url, key)

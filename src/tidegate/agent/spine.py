@@ -40,7 +40,7 @@ def ensure_spine(home: Path, agent: str) -> Path:
     except FileExistsError:
         return path
     except OSError:
-        raise StorageError("SPINE.md: cannot be written; check the permissions and the space of the home") from None
+        raise StorageError("SPINE.md: cannot be written; check the permissions and free space of the home") from None
     with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
         file.write(SPINE)
     return path

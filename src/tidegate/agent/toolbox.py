@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.agent.messages import ToolCall
 from tidegate.agent.prompt import ToolSpec
-from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError
+from tidegate.errors import INTERNAL_ERROR, InvalidArgument, Refused, StorageError, TidegateError
 from tidegate.records.excerpt import cut_as_data
 from tidegate.records.jsonl import json_line
 from tidegate.records.prompt_block import data_block
@@ -69,7 +69,7 @@ class Toolbox:
         except Exception as error:  # noqa: BLE001
             # P17: any error is refused. P12: none of its text leaves.
             _log.error("a tool call failed: %s", type(error).__name__)
-            return _failure(StorageError("the tool cannot answer"))
+            return _failure(StorageError(INTERNAL_ERROR))
 
     async def _find(self, gateway: Gateway, name: str) -> CatalogEntry | None:
         """Return the foreign tool of a name, if a model sees it: our own tools win, unclassified ones are hidden."""

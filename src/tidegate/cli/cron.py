@@ -173,7 +173,9 @@ def _checked(channel: str | None) -> str | None:
     from tidegate.config.reader import read_settings
 
     if channel not in read_settings(find_home(options().home)).channels:
-        raise NotFound("channel: config.toml has no channel of this name", argument="channel")
+        raise NotFound(
+            "channel: config.toml has no channel of this name; add it, or choose another", argument="channel"
+        )
     return channel
 
 

@@ -203,7 +203,9 @@ def _servers() -> tuple[Path, Mapping[str, Server]]:
 
 def _the(servers: Mapping[str, Server], name: str) -> Server:
     if name not in servers:
-        raise InvalidArgument("name: config.toml has no server of this name", argument="name")
+        raise InvalidArgument(
+            "name: config.toml has no server of this name; add it, or choose another", argument="name"
+        )
     return servers[name]
 
 
@@ -232,7 +234,7 @@ def _known(tool: str, servers: Mapping[str, Server], pins: Any) -> tuple[Pin, Cl
 
 def _explained(decision: Decision, server: str) -> dict[str, Any]:
     if isinstance(decision, Allow):
-        reason = "the taint can flow to the sink; the taint joined with the source can flow to the ceiling"
+        reason = "the taint is not above the sink, and after the call it will not be above the ceiling"
         return {"allowed": True, "rule": "P4", "reason": reason, "taint_after": str(decision.level)}
     reason = decision.hint.replace("tools trust`", f"tools trust {server}`")
     return {"allowed": False, "rule": decision.rule, "reason": reason, "taint_after": None}

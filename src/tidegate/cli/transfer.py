@@ -153,7 +153,7 @@ def restore_backup(file: str, dry_run: bool, yes: bool) -> int:
 
 def _show_restored(done: BackedUp, *, dry_run: bool) -> None:
     result = jsonable(done)
-    show({"dry_run": True, **result} if dry_run else result, [f"{_would(dry_run, 'restored')} {_counted(done)}"])
+    show({"dry_run": True, **result} if dry_run else result, [f"{_would(dry_run, 'restore')} {_counted(done)}"])
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def _progress(what: str, done: int) -> None:
 
 def _import_lines(done: Imported) -> Iterable[str]:
     counts = f"{done.created} created, {done.updated} updated, {done.unchanged} unchanged, {done.skipped} skipped"
-    yield f"{_would(done.dry_run, 'imported')} from {done.source} at {done.level}: {counts}, {done.refused} refused"
+    yield f"{_would(done.dry_run, 'import')} from {done.source} at {done.level}: {counts}, {done.refused} refused"
     for verb, keys in (("create", done.creates), ("update", done.updates)):
         yield from (f"{verb}  {output.escape(key)}" for key in keys[:_KEYS_MAX])
         if len(keys) > _KEYS_MAX:
@@ -182,5 +182,5 @@ def _counted(done: BackedUp) -> str:
     return f"{done.agent}: {versions}, {output.counted(done.entries, 'audit entry', 'audit entries')}, {sessions}"
 
 
-def _would(dry_run: bool, done: str) -> str:
-    return f"would be {done}:" if dry_run else done
+def _would(dry_run: bool, verb: str) -> str:
+    return f"would {verb}" if dry_run else f"{verb.removesuffix('e')}ed"

@@ -176,7 +176,7 @@ def _read_quiet(value: Any) -> Any:
 NUMBER = number_up_to(_NUMBER_MAX)
 FLAG = SettingKind("true or false", value_if(lambda value: isinstance(value, bool)), {"true": True, "false": False}.get)
 LEVEL = SettingKind(f"one of {', '.join(Level.__members__)}", read_label)
-TEXT = SettingKind("a text that is not empty", value_if(is_text))
+TEXT = SettingKind("a string that is not empty", value_if(is_text))
 FILE = SettingKind("the path of a file", lambda value: Path(os.path.expanduser(value)) if is_text(value) else None)
 URL = SettingKind("an http or https URL without a user or a password", value_if(is_url))
 VARIABLE = SettingKind("the name of an environment variable, not the key itself", value_if(is_variable))

@@ -101,7 +101,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except OSError:
-        raise StorageError(f"{CONFIG_NAME}: cannot be read") from None
+        raise StorageError(f"{CONFIG_NAME}: cannot be read; check its permissions") from None
     return _parse(_decode(data))
 
 

@@ -88,7 +88,9 @@ class Pins:
             with writing(self._path) as file:
                 file.write(f"{text}\n".encode("ascii"))
         except (OSError, TidegateError):
-            raise StorageError(f"{PINS_NAME}: cannot be written") from None
+            raise StorageError(
+                f"{PINS_NAME}: cannot be written; check the permissions and free space of the home"
+            ) from None
 
     def _load(self) -> dict[str, Any]:
         try:

@@ -291,7 +291,7 @@ def _promote(view: WritableView, act: Act, run: Run, below: Level) -> Answer[Cla
     group = risen_group(run.group, below)
     promoted = replace(run, group=group, number=next_number(view.own, group))
     if sum(has_risen(each.run.group) for each in _tagged(view.own)) >= RISEN_MAX:
-        reason = f"{RISEN_MAX} runs that started below already continue at this level"
+        reason = f"{RISEN_MAX} runs that rose to this level are already running"
         promoted = replace(promoted, state=RunState.STOPPED, ended_at=act.at, reason=reason, event=None)
     return Answer(put(view, act, promoted), ())
 

@@ -188,7 +188,7 @@ def _fields(text: str, zone: tzinfo) -> str:
     try:
         from cronsim import CronSim, CronSimError
     except ModuleNotFoundError:
-        missing = "schedule: the calendar is not installed; it comes with tidegate[agent]"
+        missing = "schedule: the library for cron fields is not installed; it comes with tidegate[agent]"
         raise NoCalendarError(missing, argument="schedule", install="tidegate[agent]") from None
     try:
         first = next(CronSim(text, datetime(2000, 1, 1, tzinfo=zone)), None)

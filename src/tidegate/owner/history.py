@@ -58,7 +58,7 @@ def relabel(context: OwnerContext, key: str, to: Level, level: Level | None, *, 
     with context.owner_compartment(source.level) as compartment, compartment.transaction(durable=True):
         current = compartment.read(RecordKind.MEMORY, key)
         if current != source:
-            raise NotFound("key: was changed during the command; run it again", argument="key")
+            raise NotFound("key: the memory was changed meanwhile; run the command again", argument="key")
         where = f"to {to}" if to.can_flow_to(source.level) else "upward"
         compartment.append(variants.event_of(compartment.place, act, Action.RELABEL, source, where))
     act = context.act()
@@ -75,11 +75,12 @@ def _highest_live(context: OwnerContext, key: str, level: Level | None, to: Leve
         if record is not None and context.expiry.seen_at(record, now).live:
             if each is to:
                 raise InvalidArgument(
-                    "to: the memory is already at that level; choose another, or a lower variant with --level",
+                    "to: the memory is already at that level; choose another level, or name the variant to copy "
+                    "with --level",
                     argument="to",
                 )
             return record
-    raise NotFound("key: no live memory has it; see `tidegate history`", argument="key")
+    raise NotFound("key: no live memory has this key; see `tidegate history`", argument="key")
 
 
 def _chosen(versions: Sequence[Record], wanted: int | None) -> Record:

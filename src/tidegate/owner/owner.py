@@ -81,7 +81,7 @@ class Owner:
     ) -> list[Purged]:
         """Permanently remove what was deleted or superseded at least that long ago; zero means at any time.
 
-        Also remove conversations as old whose sessions have ended or were never stored.
+        Also remove equally old conversations whose sessions have ended or were never stored.
         dry_run: only report what would be removed. progress: called from time to time.
         Raises: NotFound (agent), InvalidArgument, StorageError.
         """
@@ -96,13 +96,14 @@ class Owner:
     def lost(self) -> list[SessionRow]:
         """Return sessions that the audit knows and the control store does not, as after restoring an older copy.
 
-        Until they are ended, this agent opens no session under a new name. Their names are lost; each uses its id.
+        Until they are ended, no session under a new name can be opened for this agent. Their names are lost; each
+        uses its id.
         Raises: StorageError.
         """
         return lost(self._context.provider, self._context.agent)
 
     def end_lost(self) -> bool:
-        """End the lost sessions permanently, as a reset does, and return what it returns.
+        """End the lost sessions permanently, and return whether nothing of them remains in any file.
 
         Raises: StorageError; then it can be run again.
         """

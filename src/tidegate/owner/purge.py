@@ -30,9 +30,9 @@ def purge(
     """Remove versions deleted, expired or superseded at least that long ago; yield the removals, level by level.
 
     dry_run: remove nothing, yield what would be removed.
-    Also remove conversations as old that no session continues at that level: those of ended or raised sessions, and
-    of ephemeral sessions, which end with their process, even by a kill. An ephemeral session that still runs forgets
-    what it said there that long ago. Also remove the ended runs of jobs that no longer exist.
+    Also remove equally old conversations that no session continues at that level: those of ended or raised sessions,
+    and of ephemeral sessions, which end with their process, even by a kill. An ephemeral session that still runs
+    forgets what it said there that long ago. Also remove the ended runs of jobs that no longer exist.
     Remains of earlier changes in the files are overwritten, even if there is nothing to remove.
     """
     with context.provider.freeing():

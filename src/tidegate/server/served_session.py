@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from tidegate.errors import InvalidArgument, Refused, StorageError, TidegateError, refused
+from tidegate.errors import INTERNAL_ERROR, InvalidArgument, Refused, StorageError, TidegateError, refused
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.refusals import ENDED
 
@@ -126,7 +126,7 @@ class ServedSession:
         except Exception as error:  # noqa: BLE001
             # P17: whatever it is, the answer is no. P12: none of its text leaves.
             _log.error("a call failed: %s", type(error).__name__)
-            raise StorageError("the store cannot answer") from None
+            raise StorageError(INTERNAL_ERROR) from None
 
     def _living(self, failure_before: Exception | None) -> Session:
         if self._ended is not None:

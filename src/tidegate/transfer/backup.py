@@ -61,7 +61,7 @@ class Backup:
         self._progress = progress
 
     def write(self, path: Path) -> BackedUp:
-        """Write a backup, read it back, and only then give it its name. As of one moment in each compartment."""
+        """Write a backup, read it back, and only then give it its name. Each compartment is as of one moment."""
         if not self._provider.has(self._agent):
             raise NotFound("agent: has no saved memory; check the name", argument="agent")
         counts = {"sessions": 0, "entries": 0, "versions": 0}

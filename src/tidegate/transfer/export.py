@@ -43,7 +43,7 @@ def write_export(context: OwnerContext, level: Level, write: Callable[[str], obj
     """Write every live memory that `level` may see, lower levels first, then in the order of the keys.
 
     write: called with one line at a time, without its line end. audit_reads: enter the export in the audit.
-    As of one moment in each compartment. Raises: StorageError.
+    Each compartment is read as of one moment. Raises: StorageError.
     """
     now = context.clock()
     if audit_reads:

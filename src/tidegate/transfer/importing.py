@@ -149,7 +149,9 @@ class Import:
         survey = self._survey()
         if survey.refused and self._rules.strict:
             raise Refused(
-                f"file: {survey.refused} of its memories were refused; nothing was imported", rule=PolicyRule.P10
+                f"file: {survey.refused} of its memories were refused; nothing was imported; fix them, or "
+                "import without --strict",
+                rule=PolicyRule.P10,
             )
         if survey.elsewhere:
             self._notice(Notice("file", _left_out(survey.elsewhere), refused=False))

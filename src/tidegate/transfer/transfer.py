@@ -34,12 +34,12 @@ class Transfer:
         """Write every live memory that `level` may see, each variant with its own label, as JSON Lines.
 
         write: called with one line at a time, without its line end; the first is a heading with the level. The memories
-        do not change. As of one moment in each compartment. Raises: StorageError.
+        do not change. Each compartment is read as of one moment. Raises: StorageError.
         """
         return write_export(self._context, check_level(level), write, audit_reads=self._audit_reads)
 
     def export_to(self, path: str | Path, level: Level) -> Exported:
-        """Write the same to a file that only its owner can read, and that gets its name only when it is complete.
+        """Write the export to a file that only its owner can read, and that gets its name only when it is complete.
 
         Raises: InvalidArgument when the path is not that of a file; StorageError.
         """

@@ -100,7 +100,7 @@ def _notify(channel: ChannelSettings, message: Notification, environ: Mapping[st
         raise DeliveryError("apprise is not installed; it comes with tidegate[agent]", lasting=True) from None
     url = environ.get(channel.url_env, "") if channel.url_env else channel.url
     if not url:
-        raise DeliveryError("the channel's environment variable is not set", lasting=True)
+        raise DeliveryError(f"the environment variable {channel.url_env} is not set", lasting=True)
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # P12: it would log URLs and texts
     try:
         # Plain text: no escapes, no templates, no markup, whatever it contains.
@@ -116,4 +116,4 @@ def _notify(channel: ChannelSettings, message: Notification, environ: Mapping[st
         _log.info("apprise failed: %s", type(error).__name__)
         done = None
     if not done:
-        raise DeliveryError("the service did not accept it")
+        raise DeliveryError("the service did not accept the message")

@@ -175,7 +175,7 @@ class Worker:
     def _interrupt(self, seen: ClaimedRun) -> None:
         again = may_try_again(self._context, seen)
         now = self._context.clock()
-        reason = "its process ended in the middle" + ("; it is tried once more" if again else "")
+        reason = "its process ended before the run was done" + ("; the run is tried once more" if again else "")
         closed = replace(seen.run, state=RunState.INTERRUPTED, ended_at=now, reason=reason, event=None)
         if self._changing().close(seen, closed if again else to_deliver(closed, now), again=again) is not None:
             self._failed(closed, f"run {closed.number} {closed.state}: {reason}", for_good=not again)
@@ -268,7 +268,7 @@ class Worker:
             given_up = attempts >= ATTEMPTS_MAX
             state = DeliveryState.GIVEN_UP if given_up else DeliveryState.PENDING
             self._host.runs.note(noted, replace(noted.run, delivery=state, delivery_reason=str(error)))
-            reason = f"run {noted.run.number}: its result is not delivered, {state}: {error}"
+            reason = f"run {noted.run.number}: its result was not delivered ({state}): {error}"
             self._failed(noted.run, reason, for_good=given_up or error.lasting)
         else:
             delivered = replace(noted.run, delivery=DeliveryState.DELIVERED, delivery_reason="", next_attempt_at=None)
@@ -277,7 +277,9 @@ class Worker:
     def _send(self, run: Run) -> None:
         channel = self._context.channels.get(run.channel or "")
         if channel is None:
-            raise DeliveryError("config.toml has no channel of this name", lasting=True)
+            raise DeliveryError(
+                "config.toml has no channel of this name; add it, or give the job another channel", lasting=True
+            )
         try:
             # PRE_OUTPUT: this session has the level of the result.
             self._host.check_output(channel.clearance, channel=channel.name)

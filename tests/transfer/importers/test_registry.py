@@ -78,7 +78,9 @@ def test_a_file_is_told_by_what_is_in_it(put: Any, content: Any, name: str, sour
     ],
 )
 def test_what_cannot_be_told_is_asked_for(put: Any, content: Any) -> None:
-    with pytest.raises(InvalidArgument, match="from: is not recognised; name the source: tidegate, mcp, mem0"):
+    with pytest.raises(
+        InvalidArgument, match="file: its format is not recognised; name it with --from: tidegate, mcp, mem0"
+    ):
         open_source(put(content))
 
 
@@ -375,7 +377,7 @@ def test_triggerfish_levels_can_be_moved_one_by_one(scene: Scene) -> None:
 def test_p6_of_several_agents_one_must_be_chosen(opening: Open) -> None:
     scene = opening()
     path = store(scene.folder / "t.db", row("PUBLIC", "k", "of a", "a"), row("PUBLIC", "k", "of b", "b"))
-    with pytest.raises(InvalidArgument, match="has memories of several agents; choose one: a, b"):
+    with pytest.raises(InvalidArgument, match="has memories of several agents; choose one with --source-agent: a, b"):
         scene.take(path)
     scene.take(path, source_agent="b")
     assert scene.content("k") == "of b"

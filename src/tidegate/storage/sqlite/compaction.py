@@ -46,7 +46,9 @@ def erase(path: Path) -> None:
             _wipe(path)
         unlink(path)
     except OSError:
-        raise StorageError("home: cannot be written; the erasure is incomplete; run it again") from None
+        raise StorageError(
+            "home: cannot be written; the erasure is incomplete; check its permissions and free space, and run it again"
+        ) from None
 
 
 def unlink(path: Path) -> None:

@@ -173,7 +173,7 @@ class SqliteCompartment(Compartment):
     def statistics(self) -> Statistics:
         for documents, *lengths in self._db.execute(_STATISTICS):
             return Statistics(documents, (lengths[0], lengths[1], lengths[2]))
-        raise StorageError("the store is damaged: it has no statistics; run `tidegate doctor`")
+        raise StorageError("a database is damaged: it has no statistics; run `tidegate doctor`")
 
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
         # Counted, not stored: storing a count for each term would double the time of a save.

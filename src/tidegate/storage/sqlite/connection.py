@@ -27,15 +27,15 @@ BUSY_LOOK_MS = 0.3
 SEARCH_STEPS_MAX = 20_000_000
 _STEPS_PER_CHECK = 100_000
 
-_DAMAGED = "the store is damaged; run `tidegate doctor`"
+_DAMAGED = "a database is damaged; run `tidegate doctor`"
 _ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
     (apsw.BusyError, "the store is busy; try again"),
     (apsw.LockedError, "the store is busy; try again"),
-    (apsw.ReadOnlyError, "the store is read-only; nothing was changed; check its permissions"),
+    (apsw.ReadOnlyError, "the home is read-only; nothing was changed; check its permissions"),
     (apsw.IOError, "the disk failed; nothing was changed; run `tidegate doctor`"),
     (apsw.CorruptError, _DAMAGED),
     (apsw.NotADBError, _DAMAGED),
-    (apsw.CantOpenError, "the store cannot be opened; run `tidegate doctor`"),
+    (apsw.CantOpenError, "a database cannot be opened; check the permissions of the home, or run `tidegate doctor`"),
 )
 _READING = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_TRANSACTION})
 _CHANGING = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
@@ -66,7 +66,9 @@ class SqliteConnection(apsw.Connection):
 def storage_error(error: apsw.Error) -> StorageError:
     """Return the error that a caller may see: no engine text, no SQL, no path (P12)."""
     if is_full(error):
-        return DiskFull("the disk is full; nothing was changed; free space, or purge")
+        return DiskFull(
+            "the disk is full; nothing was changed; free some space, or run `tidegate purge --older-than AGE`"
+        )
     advice = (text for kind, text in _ADVICE if isinstance(error, kind))
     return StorageError(next(advice, "the store failed; nothing was changed; run `tidegate doctor`"))
 

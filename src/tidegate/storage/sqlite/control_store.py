@@ -67,7 +67,10 @@ class SqliteControlStore(ControlStore):
             if not held.is_named():
                 self._writer = None
                 held.close()
-                raise StorageError("control.db was removed while in use; the last change is lost")
+                raise StorageError(
+                    "control.db was removed while in use; the last change is lost; put the file back, or run "
+                    "`tidegate doctor`"
+                )
 
     def read(self, session: str) -> SessionRow | None:
         rows = self._rows(_BY_ID, (session,))

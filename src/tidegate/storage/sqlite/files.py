@@ -112,7 +112,9 @@ class HomeFiles:
         try:
             self._making(agent).unlink(missing_ok=True)
         except OSError:
-            raise StorageError("home: cannot be written; run it again") from None
+            raise StorageError(
+                "home: cannot be written; check its permissions and free space, and run it again"
+            ) from None
 
     def make_compartments(self, agent: str, ids: Mapping[Level, str]) -> None:
         """Create all four files, each complete as soon as it exists. Another process may do so at the same time.
@@ -154,7 +156,9 @@ class HomeFiles:
             os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, FILE_MODE))
             sync_folder(mark.parent)
         except OSError:
-            raise StorageError("home: cannot be written; nothing was changed; check its permissions") from None
+            raise StorageError(
+                "home: cannot be written; nothing was changed; check its permissions and free space"
+            ) from None
 
     def _make(self, path: Path, script: str, bindings: tuple[str | int, ...]) -> None:
         if exists(path):
@@ -168,7 +172,9 @@ class HomeFiles:
                 create_file(new, script, bindings)
             _publish(new, path)
         except OSError:
-            raise StorageError("home: cannot be written; nothing was changed; check its permissions") from None
+            raise StorageError(
+                "home: cannot be written; nothing was changed; check its permissions and free space"
+            ) from None
         finally:
             for suffix in ("", "-wal", "-shm"):
                 new.with_name(new.name + suffix).unlink(missing_ok=True)
@@ -204,11 +210,11 @@ class FileIdentity:
         try:
             found = path.stat()
         except FileNotFoundError:
-            raise StorageError("a file of the store is missing; run `tidegate doctor`") from None
+            raise StorageError("a database is missing; run `tidegate doctor`") from None
         except OSError:
             raise StorageError("home: cannot be read; check its permissions") from None
         if found.st_size == 0:  # SQLite would treat it as new and discard its log
-            raise StorageError("the store is damaged: a file is empty; run `tidegate doctor`")
+            raise StorageError("a database is damaged: its file is empty; run `tidegate doctor`")
         return cls(path, found.st_dev, found.st_ino)
 
     @classmethod
@@ -287,9 +293,9 @@ def _opened(
 def _is_earlier(connection: SqliteConnection, version: int) -> bool:
     found = int(str(connection.pragma("user_version")))
     if found <= 0:
-        raise StorageError("the store is damaged: a file is empty; run `tidegate doctor`")
+        raise StorageError("a database is damaged: its file is empty; run `tidegate doctor`")
     if found > version:
-        raise StorageError("the store was written by a newer version of Tidegate; upgrade to open it")
+        raise StorageError("a newer version of Tidegate wrote this home; upgrade Tidegate to open it")
     return found < version
 
 

@@ -60,7 +60,9 @@ def _keep_copy(connection: SqliteConnection, path: Path) -> None:
         copy_file(connection, new)
         new.replace(copy)
     except OSError:
-        raise StorageError("home: cannot be written; the store was not upgraded and is unchanged") from None
+        raise StorageError(
+            "home: cannot be written; nothing was upgraded or changed; check its permissions and free space"
+        ) from None
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)

@@ -64,7 +64,9 @@ class Places:
                 for path in others:
                     unlink(path)
             except OSError:
-                raise StorageError("home: cannot be written; nothing was changed; check its permissions") from None
+                raise StorageError(
+                    "home: cannot be written; nothing was changed; check its permissions and free space"
+                ) from None
         self.make(agent)
         return True
 

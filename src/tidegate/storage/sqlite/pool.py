@@ -189,7 +189,10 @@ class Lease:
         sound = error is None or (isinstance(error, TidegateError) and not isinstance(error, StorageError))
         self._pool.give_back(self._key, self, self._opened, keep=sound and not lost)
         if lost:
-            raise StorageError("a file of the store was removed while in use; the last change is lost")
+            raise StorageError(
+                "a database was removed while in use; the last change is lost; put the file back, or run "
+                "`tidegate doctor`"
+            )
         if isinstance(error, DriverError):
             raise storage_error(error) from None
         if isinstance(error, UnicodeDecodeError):  # bytes in the file that are not text

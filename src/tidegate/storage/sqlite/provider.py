@@ -119,7 +119,9 @@ class SqliteProvider(StorageProvider):
             for level in reversed(Level):
                 unlink(self._files.compartment(agent, level))
         except OSError:
-            raise StorageError("home: cannot be written; run it again") from None
+            raise StorageError(
+                "home: cannot be written; check its permissions and free space, and run it again"
+            ) from None
         self._files.end_making(agent)
         self._known.discard(agent)
         self._pool.forget(agent)

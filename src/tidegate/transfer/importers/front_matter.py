@@ -118,7 +118,7 @@ def _is_mark(line: str) -> bool:
 def _by_small_name(fields: Mapping[str, Any]) -> dict[str, Any]:
     by_name = {name.strip().lower(): value for name, value in fields.items()}
     if len(by_name) < len(fields):
-        raise UnreadableError("its front matter has a name twice")
+        raise UnreadableError("its front matter has the same field twice")
     return by_name
 
 
@@ -157,7 +157,7 @@ def _plain_yaml(node: Any, seen: set[int], depth: int) -> Any:
         if not isinstance(name.value, str) or name.tag not in _PLAIN_TAGS:  # a merge key among them
             raise UnreadableError("its front matter has a name that is not text")
         if name.value in found:
-            raise UnreadableError("its front matter has a name twice")
+            raise UnreadableError("its front matter has the same field twice")
         found[name.value] = _plain_yaml(value, seen, depth + 1)
     return found
 
@@ -197,7 +197,7 @@ def _json(text: str, whole: str) -> tuple[dict[str, Any], str]:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
-        raise UnreadableError("its front matter has a name twice")
+        raise UnreadableError("its front matter has the same field twice")
     return dict(pairs)
 
 

@@ -56,7 +56,7 @@ IMPORTERS = (
 _BY_NAME = {importer.name: importer for importer in IMPORTERS}
 _SQLITE = b"SQLite format 3\0"
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-_UNPACK = "unpack it and import the file in it; restore a backup with `tidegate restore-backup`"
+_UNPACK = "unpack it and import the file in it, or, if it is a backup, use `tidegate restore-backup`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,9 @@ def _open_text(place: Path, source: Source | None, agent: str | None) -> OpenedS
         if importer is None and value is None:
             importer = recognise(PlainText(place.name, first_line))
     if importer is None:
-        raise InvalidArgument(f"from: is not recognised; name the source: {', '.join(Source)}", argument="from")
+        raise InvalidArgument(
+            f"file: its format is not recognised; name it with --from: {', '.join(Source)}", argument="file"
+        )
     return OpenedSource(importer.name, files.modified_at(place), importer.reader(file))
 
 

@@ -30,7 +30,7 @@ def reader(file: SourceFile) -> Read:
 
     there = agents(read_pairs(file.path, _FIRST, _END))
     ambiguous = file.agent is None and len(there) > 1
-    require(not ambiguous, f"has memories of several agents; choose one: {_shortened(there)}")
+    require(not ambiguous, f"has memories of several agents; choose one with --source-agent: {_shortened(there)}")
     agent = "".join(there) if file.agent is None else file.agent
     return lambda: some_of(read_rows(read_pairs(file.path, _FIRST, _END), agent), _EXPECTED)
 
