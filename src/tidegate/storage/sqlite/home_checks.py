@@ -34,6 +34,7 @@ _DATABASE = re.compile(r"(control|public|internal|confidential|restricted)\.db(-
 _COPY = re.compile(r"[a-z]+\.db\.schema-[0-9]+")
 _HALF_MADE = re.compile(r"\..+\.[0-9a-f]{16}\.new(-wal|-shm)?")
 _OWNERS_FILES = {"SPINE.md", "TRIGGER.md"}
+_LOG_ALONE = "Keep it. It may hold the latest changes: put it back together with its database."
 _REMOVE = "Remove it, or run `tidegate doctor --repair`."
 
 
@@ -208,6 +209,3 @@ def _is_old(path: Path) -> bool:
 
 def _below(home: Path, path: Path) -> str:
     return "home" if path == home else path.relative_to(home).as_posix()
-
-
-_LOG_ALONE = "Keep it. It may hold the latest changes: put it back together with its database."
