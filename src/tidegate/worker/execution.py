@@ -1,4 +1,4 @@
-"""One run: a fresh session with its task, watched until it ends, on its own thread and event loop.
+"""One run: a new session with its task, watched until it ends, on its own thread and event loop.
 
 When the session rises, the run ends at that moment for the level at which it began, without anything that follows: its
 worker is free, and the run continues in the compartment of the higher level (P5, P16).
