@@ -49,7 +49,7 @@ def test_the_file_is_the_owner_s_alone_and_written_whole_or_not_at_all(
         raise OSError
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(StorageError, match=r"^pins.json: cannot be written$"):
+    with pytest.raises(StorageError, match=r"^pins.json: cannot be written; check"):
         pins.trust("files", [OTHER], AT)
     assert [each.name for each in home.iterdir()] == ["pins.json"]
     assert list(pins.of("files")) == ["echo"]
