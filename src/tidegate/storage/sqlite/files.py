@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -45,6 +46,7 @@ class HomeFiles:
 
     def __init__(self, home: Path) -> None:
         self._home = home
+        self.control = home / "control.db"
         self.reserve = Reserve(home)
 
     def with_room(self, open_it: Callable[[], _T]) -> _T:
@@ -59,12 +61,8 @@ class HomeFiles:
             finally:
                 self.reserve.make()  # reclaim the rest at once: no save may use it
 
-    @property
-    def control(self) -> Path:
-        return self._home / "control.db"
-
     def compartment(self, agent: str, level: Level) -> Path:
-        return self._home / "agents" / agent / f"{level.name.lower()}.db"
+        return _compartment(self._home, agent, level)
 
     def owns_path(self, path: Path) -> bool:
         """Return whether a path is in the home, is one of its files under another name, or leads there."""
@@ -178,6 +176,11 @@ class HomeFiles:
         finally:
             for suffix in ("", "-wal", "-shm"):
                 new.with_name(new.name + suffix).unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=1024)  # every view asks for the paths of its files
+def _compartment(home: Path, agent: str, level: Level) -> Path:
+    return home / "agents" / agent / f"{level.name.lower()}.db"
 
 
 def _is_same(one: Path, other: Path) -> bool:
