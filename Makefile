@@ -22,7 +22,7 @@ demo: .venv/.run
 
 test: lint
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=
+	$(BIN)/pytest -n 2 --dist worksteal --durations 15 --cov --cov-report=
 	@echo "coverage of policy and core, branches included: the gate is 100 %"
 	$(BIN)/coverage report --include="src/tidegate/policy/*,src/tidegate/core/*" --fail-under=100
 	@echo "coverage of the rest: the gate is 95 %"
