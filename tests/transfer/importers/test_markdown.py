@@ -61,6 +61,13 @@ def test_front_matter_with_other_fields_stays_in_the_content() -> None:
     assert (found.tags, found.content) == (["a"], text)
 
 
+@pytest.mark.parametrize("line", ["created: {{date}}", "tags: {{tag}}", "tags: [{{tag}}, a]"])
+def test_front_matter_with_an_unfilled_template_stays_in_the_content(line: str) -> None:
+    text = f"---\n{line}\n---\nx"
+    assert note(text).content == text
+    assert note("---\ntags: a\n---\n{{x}}").content == "{{x}}"
+
+
 @pytest.mark.parametrize(
     ("front", "tags"),
     [

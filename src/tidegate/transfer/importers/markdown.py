@@ -91,14 +91,14 @@ def read_note(place: str, name: str, text: str, modified_at: float) -> RawMemory
     """Return the memory of one note.
 
     name: its path in the folder, with `/` on every system. modified_at: of the file, in seconds since 1970.
-    Front matter with an unknown field stays in the content, so that nothing is lost.
+    Front matter with an unknown field, or with an unfilled template, stays in the content, so that nothing is lost.
     """
     text = text.removeprefix("\ufeff")
     try:
         fields, body = split(text)
     except UnreadableError as error:
         return Rejected(place, str(error))
-    whole = not body.strip() or not fields.keys() <= _KNOWN
+    whole = not body.strip() or not fields.keys() <= _KNOWN or "{{" in text[: -len(body)]
     return RawMemory(
         place=place,
         key=next((name[: -len(suffix)] for suffix in _SUFFIXES if name.lower().endswith(suffix)), name),
