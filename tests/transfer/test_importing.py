@@ -129,7 +129,8 @@ def test_p10_what_is_labelled_higher_is_refused_by_line_and_nothing_of_it_is_sai
     taken = scene.take(path, level)
     assert taken.counts == (level + 1, 0, 0, 0, 3 - level)
     assert taken.said == [
-        f"refused: line {above + 2}: classification: is higher than {level}, the level of this import"
+        f"refused: line {above + 2}: classification: is higher than {level}, the level of this import; "
+        f"to import it, use `--level {Level(above)}`"
         for above in range(level + 1, 4)
     ]
     assert [each["classification"] for each in scene.export(Level.RESTRICTED)[1:]] == [str(level)] * (level + 1)
@@ -138,7 +139,8 @@ def test_p10_what_is_labelled_higher_is_refused_by_line_and_nothing_of_it_is_sai
 def test_p10_a_line_without_a_label_has_that_of_the_heading_above_it(scene: Scene) -> None:
     path = scene.lines(line("free"), {**HEADING, "level": "CONFIDENTIAL"}, line("bound"), HEADING, line("public"))
     taken = scene.take(path, Level.INTERNAL)
-    assert taken.said == ["refused: line 3: classification: is higher than INTERNAL, the level of this import"]
+    higher = "is higher than INTERNAL, the level of this import; to import it, use `--level CONFIDENTIAL`"
+    assert taken.said == [f"refused: line 3: classification: {higher}"]
     assert {each["key"] for each in scene.export(Level.INTERNAL)[1:]} == {"free", "public"}
 
 

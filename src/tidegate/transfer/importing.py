@@ -266,7 +266,7 @@ class Import:
                     continue
                 if not label.can_flow_to(self._level):  # P10: nothing comes in below its label
                     higher = f"is higher than {self._level}, the level of this import"
-                    raise Refused(f"classification: {higher}", rule=PolicyRule.P10)
+                    raise Refused(f"classification: {higher}; to import it, use `--level {label}`", rule=PolicyRule.P10)
                 memory = self._checked(found, label, on_note)
             except TidegateError as error:
                 yield Notice(found.place, error.message, refused=True)

@@ -305,7 +305,8 @@ def test_a_note_labelled_higher_is_refused_by_its_path(scene: Scene) -> None:
     notes.mkdir()
     (notes / "a.md").write_text("---\nclassification: RESTRICTED\ntags: [x]\n---\nCANARY")
     taken = scene.take(notes, Level.INTERNAL)
-    assert taken.said == ["refused: a.md: classification: is higher than INTERNAL, the level of this import"]
+    higher = "is higher than INTERNAL, the level of this import; to import it, use `--level RESTRICTED`"
+    assert taken.said == [f"refused: a.md: classification: {higher}"]
 
 
 def test_one_note_is_named_by_its_file(tmp_path: Path) -> None:
@@ -351,7 +352,8 @@ def test_triggerfish_rows_are_imported_up_to_the_level_and_refused_by_row_above(
     taken = scene.take(path, Level.INTERNAL)
     assert taken.done.source is Source.TRIGGERFISH
     assert taken.said == [
-        "refused: row 1: classification: is higher than INTERNAL, the level of this import",
+        "refused: row 1: classification: is higher than INTERNAL, the level of this import; to import it, "
+        "use `--level CONFIDENTIAL`",
         "note: row 4: was deleted at the source",
         "refused: row 5: classification: is not a level",
     ]
