@@ -207,7 +207,8 @@ def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Ite
         sync_folder(path.parent)
     except OSError:
         raise StorageError(
-            "file: cannot be written; an existing file was not changed; check its folder's permissions and free space"
+            "file: cannot be written; an existing file was not changed; check that its folder exists, its "
+            "permissions and the free space"
         ) from None
     finally:
         new.unlink(missing_ok=True)

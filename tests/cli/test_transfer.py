@@ -93,7 +93,8 @@ def test_an_import_says_what_it_did_and_what_it_refused(cli: Run, tmp_path: Path
     ran = cli("import", path, "--level", "INTERNAL")
     assert ran.code == 1
     assert ran.out == "imported from tidegate at INTERNAL: 1 created, 0 updated, 0 unchanged, 0 skipped, 1 refused\n"
-    assert ran.err == "refused: line 2: classification: is higher than INTERNAL, the level of this import\n"
+    reason = "classification: is higher than INTERNAL, the level of this import; to import it, use `--level RESTRICTED`"
+    assert ran.err == f"refused: line 2: {reason}\n"
     again = cli("import", path, "--level", "INTERNAL", "--json")
     assert again.json == {
         "source": "tidegate",
@@ -107,7 +108,7 @@ def test_an_import_says_what_it_did_and_what_it_refused(cli: Run, tmp_path: Path
         "notices": [
             {
                 "place": "line 2",
-                "reason": "classification: is higher than INTERNAL, the level of this import",
+                "reason": reason,
                 "refused": True,
             }
         ],
@@ -241,7 +242,9 @@ def test_a_restore_of_what_is_no_backup_says_so_before_it_asks(cli: Run, tmp_pat
     ran = cli("restore-backup", str(tmp_path / "nowhere"), *other)
     assert (ran.code, ran.err) == (2, "tidegate: file: does not exist or cannot be read; nothing was changed\n")
     (tmp_path / "b").write_text("no backup")
-    assert cli("restore-backup", str(tmp_path / "b"), *other).err == "tidegate: file: is not a backup, or is damaged\n"
+    assert cli("restore-backup", str(tmp_path / "b"), *other).err == (
+        "tidegate: file: is not a backup, or is damaged; use another backup\n"
+    )
     save(cli, "a", "x")
     cli("backup", str(tmp_path / "b"))
     assert "if it is a backup, use `tidegate restore-backup`" in cli("import", str(tmp_path / "b")).err
@@ -287,7 +290,7 @@ def test_a_damaged_backup_is_exit_2_and_one_into_a_full_agent_exit_1(
     assert cli("restore-backup", str(path), "--yes", "--json").error["code"] == "REFUSED"
     path.write_bytes(path.read_bytes()[:-9])
     ran = cli("restore-backup", str(path), "--yes", *other)
-    assert (ran.code, ran.err) == (2, "tidegate: file: is cut short or damaged\n")
+    assert (ran.code, ran.err) == (2, "tidegate: file: is truncated or damaged; use another backup\n")
     assert cli("backup", str(path), "--agent", "nobody").code == 1
 
 

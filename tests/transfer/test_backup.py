@@ -317,7 +317,7 @@ def test_a_dry_run_checks_everything_and_makes_nothing(pair: tuple[Scene, Scene]
 
 def test_a_backup_is_restored_into_its_own_agent_alone(pair: tuple[Scene, Scene]) -> None:
     full, empty = pair
-    with pytest.raises(InvalidArgument, match="is another agent's"):
+    with pytest.raises(InvalidArgument, match="a backup of another agent"):
         restore(empty, back_up(full), agent="other")
     assert empty.provider.agents() == []
 
@@ -531,7 +531,7 @@ NOT_HELD = "the audit chain of PUBLIC does not hold"
         (_drop("level"), "its levels are out of order"),
         (lambda lines: lines.insert(1, {"entry": {}}), "its levels are out of order"),
         (lambda lines: lines.insert(1, {"record": {}}), "its levels are out of order"),
-        (lambda lines: lines.append(_end_of({})), "is incomplete"),
+        (lambda lines: lines.append(_end_of({})), "is incomplete; use another backup"),
         (lambda lines: lines.insert(0, lines.pop(1)), "is not a backup"),
         (_drop("format"), "is not a backup"),
         (lambda lines: lines[0].update(version=3), "a newer version of Tidegate"),
@@ -561,7 +561,7 @@ def test_what_follows_the_end_is_refused(pair: tuple[Scene, Scene]) -> None:
     full, empty = pair
     path = back_up(full)
     path.write_bytes(path.read_bytes() * 2)
-    _refused(empty, path, "its end is not the last line")
+    _refused(empty, path, "has lines after its end; use another backup")
 
 
 def test_a_backup_that_changes_while_it_is_restored_is_not_restored(pair: tuple[Scene, Scene]) -> None:

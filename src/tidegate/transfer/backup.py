@@ -85,7 +85,9 @@ class Backup:
         sessions: list[BackedUpSession] = []
         summary = self._inspect(path, self._bounds(path), sessions.append)
         if summary.agent != self._agent:
-            raise InvalidArgument("agent: the backup is another agent's; name that agent", argument="agent")
+            raise InvalidArgument(
+                "agent: this is a backup of another agent; give that agent with --agent", argument="agent"
+            )
         missing = [session for session in sessions if self._is_missing(session)]
         with nullcontext() if dry_run else self._nothing_left_behind():
             # P9: the chains hold only in compartments with these ids.
@@ -348,9 +350,9 @@ def _unpacked(path: Path, line_bytes_max: int) -> Iterator[bytes]:
                     raise DamagedBackupError(f"a line is longer than {line_bytes_max} bytes")
                 yield line
         except EOFError:
-            raise DamagedBackupError("is cut short or damaged") from None
+            raise DamagedBackupError("is truncated or damaged; use another backup") from None
         except (gzip.BadGzipFile, zlib.error):
-            raise DamagedBackupError("is not a backup, or is damaged") from None
+            raise DamagedBackupError("is not a backup, or is damaged; use another backup") from None
 
 
 def _checked(reader: BackupReader) -> Iterator[Part]:

@@ -156,7 +156,7 @@ class BackupReader:
         ended = False
         for number, line in enumerate(self._lines, 1):
             if ended:
-                raise DamagedBackupError("its end is not the last line")
+                raise DamagedBackupError("has lines after its end; use another backup")
             try:
                 value = Fields("line", read_flat(line.decode(), self._bounds.marks_max))
                 part = self._part(number, value)
@@ -169,7 +169,7 @@ class BackupReader:
             if part is not None:
                 yield part
         if not ended:
-            raise DamagedBackupError("its end is missing")
+            raise DamagedBackupError("is truncated; use another backup")
 
     def _part(self, number: int, value: Fields) -> Part | None:
         if number == 1 or value.has("end"):
@@ -195,7 +195,7 @@ class BackupReader:
     def _session(self, fields: Fields) -> BackedUpSession:
         session = _session(fields, self._bounds.limits)
         if self.summary.sessions >= self._bounds.sessions_max:
-            raise DamagedBackupError("has more sessions than its size allows")
+            raise DamagedBackupError("has more sessions than its size allows; use another backup")
         if session.id in self._parents or session.name in self._names:
             raise DamagedBackupError("has the same session twice")
         self._parents[session.id] = session.parent
@@ -241,7 +241,7 @@ class BackupReader:
 
     def _end(self, value: Fields) -> None:
         if len(self.summary.heads) != len(Level) or value.value("end") != self.summary.counts():
-            raise DamagedBackupError("is incomplete")
+            raise DamagedBackupError("is incomplete; use another backup")
         if value.value("keyed") is not self._seal.keyed:
             raise DamagedBackupError("was made with another audit key, or without one; check audit.key_file")
         if not hmac.compare_digest(value.text("seal").encode(), self._seal.hexdigest().encode()):
