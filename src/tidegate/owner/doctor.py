@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tidegate.audit.anchors import Anchor
 from tidegate.audit.verify import verify
+from tidegate.config.kinds import CONFIG_NAME
 from tidegate.config.reader import read_settings
 from tidegate.core.guidance import INSTRUCTIONS_CHARS, read_instructions
 from tidegate.core.maintenance import rebuild_index
@@ -33,8 +34,8 @@ from tidegate.storage.sqlite.provider import SqliteProvider
 
 _PAGE = 500
 _FORGED = (
-    "Erase the agent, then restore it from a backup made before this. `tidegate audit verify --anchor FILE` helps to "
-    "find when it happened."
+    "Erase the agent, then restore it from a backup made before the chain was changed. `tidegate audit verify --anchor "
+    "FILE` helps to find when that was."
 )
 _REINDEX = "Run `tidegate reindex` or `tidegate doctor --repair`."
 
@@ -82,14 +83,15 @@ class Doctor:
             return _Settings(findings, chains_checked=True, secret=settings.audit.secret())
         except TidegateError as failure:
             advice = "Correct it. Until then no command works, every call to a server fails, and no chain is checked."
-            return _Settings([error("config.toml", failure.message, advice)], chains_checked=False, secret=None)
+            problem = _without_name(failure.message, CONFIG_NAME)
+            return _Settings([error(CONFIG_NAME, problem, advice)], chains_checked=False, secret=None)
 
     def _guidance(self, agent: str) -> Iterator[Finding]:
         try:
             chars = len(read_instructions(self.home, agent))
         except StorageError as failure:
             advice = "Correct it. Until then the agent does not answer, and MCP clients get only the guidance."
-            yield error(f"agents/{agent}/SPINE.md", failure.message, advice)
+            yield error(f"agents/{agent}/SPINE.md", _without_name(failure.message, "SPINE.md"), advice)
             return
         if chars > INSTRUCTIONS_CHARS:
             yield warning(
@@ -160,6 +162,11 @@ class _Settings:
     findings: list[Finding]
     chains_checked: bool
     secret: bytes | None
+
+
+def _without_name(message: str, name: str) -> str:
+    """Return a message without the name of its file, which the finding already shows."""
+    return message.removeprefix(f"{name}: ").removeprefix(f"{name}, ")
 
 
 def _databases(files: HomeFiles, agent: str) -> list[Level]:

@@ -37,7 +37,10 @@ _LOST_SESSIONS = (
 )
 _REINDEX = "Run `tidegate reindex` or `tidegate doctor --repair`."
 _REPAIR = "Run `tidegate doctor --repair`."
-_RESET = "Correct or delete its row in the table of sessions with any SQLite tool."
+_RESET = (
+    "Stop everything that uses the home, then correct `taint` and `ceiling` in its row of the table `sessions` in "
+    "control.db, with any SQLite tool."
+)
 _LOOK = "Inspect these rows with any SQLite tool, and correct or delete them."
 
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
