@@ -51,7 +51,7 @@ def test_p2_whatever_level_a_model_asks_for_the_job_is_at_its_sessions(scene: Sc
 
 @pytest.mark.parametrize("argument", ["ceiling", "channel", "time_limit_seconds", "agent", "generation"])
 def test_what_is_the_owners_to_say_is_no_argument_of_the_tool(scene: Scene, argument: str) -> None:
-    with pytest.raises(InvalidArgument, match="is unknown; use only"):
+    with pytest.raises(InvalidArgument, match="is not known; known: "):
         scene.session().call_tool("cron_create", {**TOOL, argument: "x"})
 
 
@@ -177,7 +177,7 @@ def test_p15_a_job_that_makes_the_next_one_without_end_is_stopped_at_a_depth(sce
     jobs = scene.session().jobs.list()
     assert [job.name for job in jobs] == ["xx", "xxx"]
     assert [job.plan.generation for job in jobs] == [2, 3]
-    assert any("jobs have created jobs too deeply" in text for text in scene.post.texts)
+    assert any("this job is too many jobs away from the owner" in text for text in scene.post.texts)
 
 
 def test_p15_a_job_that_replaces_itself_gets_no_younger_by_it(scene: Scene) -> None:

@@ -167,7 +167,7 @@ CAUSES: dict[str, tuple[Callable[[Path], Callable[[], object]], str, str]] = {
     "settings": (
         lambda home: misconfigured(home / "config.toml"),
         "INVALID_ARGUMENT",
-        "config.toml: cannot be used as it is",
+        "config.toml: has an error; ask the owner to run `tidegate doctor`",
     ),
 }
 

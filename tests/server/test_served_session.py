@@ -142,7 +142,7 @@ def test_p12_what_is_wrong_in_the_settings_is_for_the_owner_alone(home: Path, se
     (home / "config.toml").write_text(settings)
     told = list[str]()
     served = ServedSession(SessionOpener(partial(tidegate.open, home), AGENT, NAME, Level.PUBLIC, tell=told.append))
-    with pytest.raises(InvalidArgument, match=r"^config\.toml: cannot be used as it is; the owner runs") as raised:
+    with pytest.raises(InvalidArgument, match=r"^config\.toml: has an error; ask the owner to run") as raised:
         run(served, save)
     assert "canary" not in str(raised.value.to_dict()).lower()
     assert "canary" in told[0].lower()

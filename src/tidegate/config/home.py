@@ -46,9 +46,9 @@ def _default(environ: Mapping[str, str]) -> Path:
     try:
         path = user_data_path("tidegate", appauthor=False)
     except RuntimeError:
-        raise _bad_home(f"the user has no folder; {hint}") from None
+        raise _bad_home(f"cannot find this user's data folder; {hint}") from None
     if not path.is_absolute():
-        raise _bad_home(f"the user has no folder; {hint}")
+        raise _bad_home(f"cannot find this user's data folder; {hint}")
     return path
 
 

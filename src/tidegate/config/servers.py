@@ -118,7 +118,8 @@ def _read_server(name: str, table: object, *, home: Path) -> Server:
     # A server that can open the home's files bypasses every gate.
     key = exposes_home(server.command, server.cwd, server.env, home) if server.command else None
     if key is not None:
-        raise bad_setting(f"{place}.{key}", "reaches the home, which holds every memory: give it another folder")
+        advice = "give it another folder or, if it runs `tidegate`, another `--home`"
+        raise bad_setting(f"{place}.{key}", f"reaches the home, which holds every memory: {advice}")
     return server
 
 

@@ -30,15 +30,20 @@ RISEN_MEANWHILE = Deny(
 
 # Jobs
 JOB_ABOVE_CEILING = Deny(PolicyRule.P4, "the job would start above its ceiling: use a higher ceiling")
-JOB_TOO_DEEP = Deny(PolicyRule.P15, "jobs have created jobs too deeply: the owner can create this job")
+JOB_TOO_DEEP = Deny(
+    PolicyRule.P15,
+    "this job is too many jobs away from the owner: ask the owner to create it with `tidegate cron add`",
+)
 JOB_ABOVE_SESSION = Deny(
     PolicyRule.P15, "a job's ceiling cannot be above that of the session that creates it: give a lower ceiling"
 )
 
 # Tools and results
-UNKNOWN_EVENT = Deny(PolicyRule.P17, "unknown event")
+UNKNOWN_EVENT = Deny(PolicyRule.P17, "internal error: unknown event; report it to the owner")
 UNKNOWN_TOOL = Deny(PolicyRule.P17, "unknown tool: use only the listed tools")
-RESULT_WITHHELD = Deny(PolicyRule.P1, "the result was withheld: this session may not see it")
+RESULT_WITHHELD = Deny(
+    PolicyRule.P1, "the result was withheld: this session may not see it; the owner can run `tidegate doctor`"
+)
 
 # What goes out, and servers
 NO_CLEARANCE = Deny(PolicyRule.P14, "the destination has no clearance: the owner can set one in config.toml")
@@ -58,4 +63,7 @@ UNCLASSIFIED_TOOL = Deny(
 ABOVE_SINK = Deny(
     PolicyRule.P14, "this session holds data that may not go to this tool: the owner can start a new session"
 )
-SERVER_RESULT_WITHHELD = Deny(PolicyRule.P4, "the result was withheld: this session may not see it")
+SERVER_RESULT_WITHHELD = Deny(
+    PolicyRule.P4,
+    "the result was withheld: this session may not see it; the owner can start a new session at a higher level",
+)

@@ -26,7 +26,8 @@ def check_agent(agent: object) -> str:
     text = _text("agent", agent)
     if not _AGENT.fullmatch(text) or _DEVICE.fullmatch(text) or text.endswith("."):
         raise InvalidArgument(
-            "agent: must be 1 to 64 of a-z, 0-9, '.', '_' and '-', start with a letter or digit, and be no device name",
+            "agent: must be 1 to 64 of a-z, 0-9, '.', '_' and '-', start with a letter or digit, and not be a "
+            "Windows device name such as con or nul",
             argument="agent",
         )
     return text
@@ -119,9 +120,7 @@ def check_names(names: Iterable[object], known: Collection[str], argument: str =
     for place, name in enumerate(names, 1):
         if name not in known:
             known_ones = ", ".join(known) or "none"
-            raise InvalidArgument(
-                f"{argument}: name number {place} is unknown; use only: {known_ones}", argument=argument
-            )
+            raise InvalidArgument(f"{argument}: name {place} is not known; known: {known_ones}", argument=argument)
 
 
 def require(arguments: Mapping[str, object], *names: str) -> None:

@@ -63,7 +63,7 @@ class SessionOpener:
             # P12: it may name servers, tags and levels that the session cannot see.
             self._tell(error.message)
             where = error.details["argument"]
-            message = f"{where}: cannot be used as it is; the owner runs `tidegate doctor`"
+            message = f"{where}: has an error; ask the owner to run `tidegate doctor`"
             raise InvalidArgument(message, argument=where) from None
         try:
             session = self._open(store)
