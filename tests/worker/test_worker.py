@@ -68,7 +68,7 @@ def test_each_run_is_a_fresh_conversation_that_knows_what_was_remembered(scene: 
         scene.clock.pass_(hours=1)
         scene.tick()
     assert [len(prompt.messages) for prompt in asked.prompts] == [1, 1]
-    assert all("greet me" in text and "You are alone in this conversation" in text for text in asked.asked)
+    assert all("greet me" in text and "No user is present in this conversation" in text for text in asked.asked)
     assert all("Ada" in prompt.context and "greet me" not in prompt.instructions for prompt in asked.prompts)
     assert len({session.id for session in scene.woken}) == 2
     assert scene.store.sessions.list(AGENT) == []

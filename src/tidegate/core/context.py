@@ -53,7 +53,7 @@ def context(view: View, *, ids: Callable[[], str], chars_max: int) -> Answer[Con
 
     The work is bounded, whatever the number of memories and the budget: unread memories are reported as left out.
     Each key occurs once, as its shadowing variant. Text from outside cannot forge the end of the block: a memory is one
-    line of JSON, and the marks carry a fresh number (P18).
+    line of JSON, and the marks carry a fresh code (P18).
     """
     room = min(chars_max, CONTEXT_CHARS_LARGEST)
     chosen, lines, left_out, unread, pages = list[Record](), list[str](), 0, READ_CHARS_MAX, iter(range(PAGES_MAX))
