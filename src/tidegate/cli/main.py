@@ -74,7 +74,7 @@ _ALIASES = {
 )
 @click.version_option(package_name="tidegate", message="tidegate %(version)s")
 def root() -> None:
-    """Persistent memory for AI agents that cannot leak downward.
+    """Persistent memory for AI agents. It cannot leak downward.
 
     A level says how sensitive a memory is: PUBLIC < INTERNAL < CONFIDENTIAL < RESTRICTED. A session's taint is its
     current level; the session sees memories at or below it.

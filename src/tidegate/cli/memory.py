@@ -91,7 +91,10 @@ def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:
 @click.command(cls=Command, examples=("tidegate delete user-name",))
 @click.argument("key", help=_KEY)
 def delete(key: str) -> None:
-    """Delete one memory at the session's own level. A variant at a lower level then becomes visible again."""
+    """Delete one memory at the session's own level.
+
+    A memory under the same key at a lower level then becomes visible again.
+    """
     _call("memory_delete", output.deleted, key=key)
 
 

@@ -76,7 +76,7 @@ def restore(key: str, version: int | None) -> None:
 
 @click.command(
     cls=Command,
-    common={"session": None, "level": "Level of the original. [default: the highest variant]"},
+    common={"session": None, "level": "Level of the original. [default: the highest level at which KEY exists]"},
     examples=(
         "tidegate relabel plan --to RESTRICTED",
         "tidegate relabel plan --to PUBLIC --dry-run",
@@ -126,8 +126,8 @@ def purge(age: str, dry_run: bool, yes: bool) -> int:
     a version from the last save of the next version. Afterwards no file holds the removed data. The audit entries stay,
     and still verify.
 
-    If a reader is active, a file may still hold some of the data: the command says so and exits with 3. Run it again.
-    The command needs about as much memory as a level takes on disk.
+    If another process is reading the home, a file may still hold some of the data: the command says so and exits with
+    3. Run it again. The command needs about as much RAM as a level takes on disk.
     """
     from tidegate.records.times import read_duration
 

@@ -22,7 +22,7 @@ from tidegate.cli.common import NO_LEVEL, Command, info, open_store, options
 )
 @click.option("--once", is_flag=True, help="Do what is due now, then exit.")
 def run(once: bool) -> int:
-    """Wake the agents for their due jobs, and at intervals for their TRIGGER.md.
+    """Wake the agents for their due jobs and, at intervals, to do what their TRIGGER.md says.
 
     The command runs until it is stopped (Ctrl-C, SIGTERM). Several such processes can share a home, also with `tidegate
     mcp` and `tidegate chat`. The model is chat.model in config.toml.

@@ -21,8 +21,8 @@ def mcp() -> int:
     With --session, the taint survives restarts: the server starts at the stored taint or at --level, whichever is
     higher. While the server runs, `tidegate session raise` and `reset` take effect on it.
 
-    The server always answers its client. If something is wrong with the home, each call says what it is, and works
-    again once it is mended.
+    The server always answers its client. If something is wrong with the home, calls fail with an error that
+    says what to do, and work again once it is fixed.
     """
     from tidegate.server.serve import serve
 

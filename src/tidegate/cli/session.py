@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegate.storage.control import SessionRow
 
 _NAME = "Name of the session."
-_BY_OPTION = "Name of the session, instead of NAME."
+_BY_OPTION = "The same as the argument NAME."
 _UNASKED = "a reset is permanent; without a terminal, give --yes"
 _OF_ONE = {"session": _BY_OPTION, "level": None}
 
@@ -112,8 +112,8 @@ def ceiling(name: str, target: Level) -> None:
 def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
     """End a session and its children permanently. Its memories stay; its name is never used again.
 
-    The messages of the conversation are removed from the files. If a reader is active, a file may still hold some of
-    them: the command says so and exits with 3, and a purge removes them.
+    The messages of the conversation are removed from the files. If another process is reading the home, a file may
+    still hold some of them: the command says so and exits with 3, and a purge removes them.
 
     --lost ends the sessions that the audit knows but control.db does not, for example after an older control.db was put
     back. Their names are lost too, and can be used again. Do not give one to a client that continues its old

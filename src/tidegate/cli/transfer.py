@@ -77,8 +77,8 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
     """Import memories from FILE, all at --level or the session's level, in one transaction.
 
     The format of FILE is detected from its content, unless --from names it. Each memory is marked as imported. A memory
-    with a higher label is refused and its place is shown; the others are imported, and the exit code is 1. Importing
-    the same file again changes nothing.
+    that FILE marks with a level above the import's is refused, and its place is shown; the others are imported, and the
+    exit code is 1. Importing the same file again changes nothing.
     """
     from tidegate.transfer.importing import Rules
 
