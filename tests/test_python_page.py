@@ -35,7 +35,7 @@ def test_its_examples_print_what_it_says(tmp_path: Path) -> None:
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.stderr == ""
     assert ran.stdout.split(f"{_MARK}\n") == [text for kind, text in blocks if kind == "text"]
-    assert os.listdir(tmp_path / "memory" / "agents") == ["assistant"]
+    assert os.listdir(tmp_path / "my-home" / "agents") == ["assistant"]
 
 
 def public(kind: type) -> Iterator[str]:
