@@ -54,6 +54,7 @@ def test_the_root_exports_exactly_these_names() -> None:
         "Owner",
         "Page",
         "Plan",
+        "PolicyRule",
         "Purged",
         "RecordKind",
         "Refused",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidegate.jobs.session_jobs import SessionJobs
     from tidegate.owner.audit_query import AuditFilter, AuditLine
     from tidegate.owner.owner import Erased, Owner
+    from tidegate.policy.decisions import PolicyRule
     from tidegate.policy.levels import Level
     from tidegate.records.limits import Limits
     from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved, ScoreParts, Status
@@ -53,6 +54,7 @@ else:
         "tidegate.jobs.session_jobs": "SessionJobs",
         "tidegate.owner.audit_query": "AuditFilter AuditLine",
         "tidegate.owner.owner": "Erased Owner",
+        "tidegate.policy.decisions": "PolicyRule",
         "tidegate.policy.levels": "Level",
         "tidegate.records.limits": "Limits",
         "tidegate.records.memory": "Deleted Explanation Hit Hits Memory Page Saved ScoreParts Status",
@@ -119,6 +121,7 @@ __all__ = [
     "Owner",
     "Page",
     "Plan",
+    "PolicyRule",
     "Purged",
     "RecordKind",
     "Refused",
