@@ -15,6 +15,7 @@ from io import StringIO
 from itertools import takewhile
 from typing import Any
 
+from tidegate.policy.levels import Level
 from tidegate.transfer.importers.labels import label_in
 
 CHARS_MAX = 64 * 1024
@@ -31,6 +32,9 @@ _PLAIN_TAGS = frozenset(
 _NULLS = ("", "~", "null", "Null", "NULL")
 _MENTION = re.compile(r"(?:^|\r)[^\w\r\n]*classification\W{0,3}[:=：]", re.IGNORECASE | re.MULTILINE)
 _IN_FLOW = re.compile(r"[{,\"']\s{0,9}classification\W{0,3}[:=]", re.IGNORECASE)
+_NAMED = re.compile(
+    rf"(?:level|taint|sensitivity)\W{{0,3}}[:=]\s{{0,9}}[\"']?(?:{'|'.join(Level.__members__)})\b", re.IGNORECASE
+)
 _OBJECT = re.compile(r'\{\s*"')
 _TEMPLATES = ("{{", "{%")  # no object begins so
 _UNSEEN = f"\ufeff\u200b\u2060\x85\xa0\u2028\u2029{string.whitespace}"
@@ -86,7 +90,8 @@ def _check_no_field(block: list[str]) -> None:
     """Raise UnreadableError unless the lines after an opening line without an end are plain text."""
     first = "".join(takewhile(str.strip, block))
     fields = _read_yaml(first[:CHARS_MAX])
-    if _MENTION.search("".join(block)) or (fields and isinstance(fields, dict)) or label_in(fields) is not None:
+    hidden = label_in(fields) is not None or _NAMED.search(first)
+    if hidden or _MENTION.search("".join(block)) or (fields and isinstance(fields, dict)):
         raise UnreadableError("its front matter has no end: add a line with --- below it")
 
 
@@ -107,7 +112,7 @@ def _check_no_label(text: str) -> None:
         hidden = False
     # An empty line below it makes the opening line a rule between two parts of the text.
     mentioned = _MENTION.search(start + (whole if opened and ended and first else first))
-    if hidden or mentioned or (in_flow and _IN_FLOW.search(start + first)):
+    if hidden or mentioned or (in_flow and (_IN_FLOW.search(start + first) or _NAMED.search(start + first))):
         raise UnreadableError("it has a label outside its front matter, or in front matter of an unknown kind")
 
 
