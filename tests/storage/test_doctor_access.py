@@ -45,7 +45,7 @@ def test_a_folder_that_cannot_be_read_is_found_and_the_other_agents_are_examined
     assert as_nobody(made, told(made, repair=repair)) == [
         [FOLDER, "this user cannot read it"],
         ["agents/second/stray", "it is not Tidegate's, and may hold saved content"],
-        [f"{FOLDER}/SPINE.md", "SPINE.md: must be a readable file in UTF-8"],
+        [f"{FOLDER}/SPINE.md", "must be a readable file in UTF-8"],
     ]
 
 
