@@ -30,7 +30,7 @@ def read_cursor(cursor: object, agent: str, taint: Level, tag: str | None) -> st
         if seal == _seal(position, agent, taint, tag) and write_cursor(position.decode(), agent, taint, tag) == cursor:
             return position.decode()
     except (ValueError, binascii.Error):
-        pass  # one answer for every foreign cursor
+        pass  # the same error for every invalid cursor
     raise InvalidArgument("cursor: not valid for this list; list again without it", argument="cursor")
 
 

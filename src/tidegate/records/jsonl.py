@@ -1,4 +1,4 @@
-"""JSON Lines: one value a line, exact for every code point, however the text is sent or split."""
+"""JSON Lines: one value a line. No character changes, however the text is sent or split."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ logging.getLogger("mcp").propagate = False
 
 def build(served: ServedSession, *, instructions: str) -> Server[Any]:
     """Return the server of one session, for any transport of the SDK. Lists and the handshake need no session."""
-    # The same for every session, whatever it may see: so any cache may keep it (P5).
+    # The list does not depend on the session, so any cache may keep it (P5).
     tools = [_definition(tool) for tool in TOOLS.values()]
     listing = types.ListToolsResult(tools=tools, ttl_ms=LIST_TTL_MS, cache_scope="public")
     resources = MemoryResources(served)

@@ -40,7 +40,7 @@ class CompartmentReader(ABC):
     agent: str
     level: Level
     id: str
-    """Which of the compartments that were ever in its place; "" if nothing was ever written to it."""
+    """Random, made with the compartment: a later one in the same place has another. "" before anything is written."""
 
     @property
     def place(self) -> Place:

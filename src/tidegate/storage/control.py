@@ -88,7 +88,7 @@ class ControlStore(ABC):
 
     @abstractmethod
     def compartment(self, agent: str, level: Level) -> str | None:
-        """Return the id of the compartment that belongs there; None if there is none yet."""
+        """Return the id of the compartment that belongs there, or None before one is recorded."""
 
     @abstractmethod
     def set_compartment(self, agent: str, level: Level, id: str) -> None:  # noqa: A002 - the field's name
