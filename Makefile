@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 help:
 	@echo "make demo       set up, then show memory saved, recalled after a restart, and refused to a public session"
 	@echo "make test       set up, then run every check that CI runs"
-	@echo "make test-fast  the same tests without the harness, without processes and without coverage, in two minutes"
+	@echo "make test-fast  the same tests without the harness, without processes and without coverage, in a few minutes"
 	@echo "make test-deep  the same tests with many more traces and sequences; takes hours"
 	@echo "make lint       ruff and mypy alone"
 	@echo "make bench      measure beside the floors, as JSON; takes minutes, on a quiet machine"
