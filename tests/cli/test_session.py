@@ -137,6 +137,38 @@ def test_reset_ends_a_session_for_ever(cli: Run) -> None:
         assert "session ended" in ran.error["message"]
 
 
+def test_renew_ends_a_session_and_lets_a_new_one_have_its_name(cli: Run) -> None:
+    [old] = rows(cli("session", "new", "main", "--level", "CONFIDENTIAL", "--json"))
+    [would] = rows(cli("session", "renew", "main", "--dry-run", "--json"))
+    assert would == {"dry_run": True, **old}
+    [row] = rows(cli("session", "renew", "main", "--yes", "--json"))
+    assert row == {**old, "name": old["id"], "ended": True}
+    [new] = rows(cli("session", "new", "main", "--level", "PUBLIC", "--json"))
+    assert (new["taint"], new["id"] != old["id"]) == ("PUBLIC", True)
+    cli("session", "reset", "main", "--yes")
+    ran = cli("session", "renew", "--session", "main", "--yes")
+    assert (ran.code, ran.out.startswith("taint PUBLIC"), "  ended  " in ran.out) == (0, True, True)
+
+
+def test_renew_asks_and_says_what_it_means(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("session", "new", "main")
+    assert "give --yes" in cli("session", "renew", "main").err
+    asked: list[str] = []
+    monkeypatch.setattr(cli_session, "agreed", lambda question, **_: asked.append(question))
+    ran = cli("session", "renew", "main")
+    assert (ran.code, ran.err) == (1, "nothing was changed\n")
+    assert "only if the conversation that will use its name is a new one" in asked[0]
+    assert not shown(cli, "main")["ended"]
+
+
+def test_a_renewal_that_leaves_something_in_a_file_says_so(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("session", "new", "main")
+    monkeypatch.setattr(Clearing, "scrub", lambda *_: False)
+    ran = cli("session", "renew", "main", "--yes", "--json")
+    assert (ran.code, ran.json["ended"]) == (3, True)
+    assert "run `tidegate purge --older-than AGE`" in ran.err
+
+
 def test_a_reset_that_leaves_something_in_a_file_says_so(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("session", "new", "main")
     monkeypatch.setattr(Clearing, "scrub", lambda *_: False)

@@ -209,6 +209,62 @@ def test_p7_where_it_had_seen_none_the_one_that_it_opens_is_the_first(
     assert run(served, lambda session: session.id) == theirs.id
 
 
+def another(store: Store) -> Store:
+    """A store as a process has it that starts now."""
+    return Store(store._provider, toolset={})
+
+
+def test_p7_a_process_that_serves_a_renewed_session_goes_on_saying_that_it_ended(
+    store: Store, served: ServedSession
+) -> None:
+    run(served, save)
+    another(store).sessions.renew(AGENT, NAME)
+    again = another(store).session(AGENT, NAME, Level.PUBLIC)
+    for _ in range(2):
+        assert refused(served).message.startswith("session ended")
+    assert (
+        run(ServedSession(SessionOpener(lambda: another(store), AGENT, NAME, Level.PUBLIC)), lambda s: s.id) == again.id
+    )
+
+
+def test_p7_a_process_that_started_before_a_renewal_is_refused_though_it_had_opened_none(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, 1)
+    served = ServedSession(SessionOpener(lambda: another(store), AGENT, NAME, Level.PUBLIC))
+    with pytest.raises(StorageError):
+        run(served, save)
+    store.session(AGENT, NAME, Level.CONFIDENTIAL)
+    another(store).sessions.renew(AGENT, NAME)
+    for _ in range(2):
+        assert refused(served).message.startswith("session ended")
+    assert another(store).session(AGENT, NAME, Level.PUBLIC).taint is Level.PUBLIC
+
+
+def test_p7_a_process_that_could_not_read_the_store_is_refused_a_name_that_was_ever_renewed(store: Store) -> None:
+    def opened(name: str) -> ServedSession:
+        stores = iter([None, store])
+
+        def open_store() -> Store:
+            found = next(stores)
+            if found is None:
+                raise StorageError("the store is busy; try again")
+            return found
+
+        return ServedSession(SessionOpener(open_store, AGENT, name, Level.PUBLIC))
+
+    store.session(AGENT, NAME)
+    another(store).sessions.renew(AGENT, NAME)
+    for name, told in ((NAME, "session ended"), ("other", "")):
+        served = opened(name)
+        with pytest.raises(StorageError):
+            run(served, save)
+        if told:
+            assert refused(served).message.startswith(told)
+        else:
+            assert run(served, save) is True
+
+
 def test_p7_a_name_that_may_be_a_lost_sessions_is_refused_for_good(
     store: Store, served: ServedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -508,6 +508,30 @@ class Conformance:
             assert found.taint is Level.RESTRICTED
             raise ZeroDivisionError
         assert provider.control.sessions("a") == [row("1", "a", "one")]
+
+    def test_a_renamed_session_frees_its_name_and_each_renewal_has_a_number(self, backend: Backend) -> None:
+        with open_again(backend) as provider:
+            control = provider.control
+            insert(provider, row("1", "a", "one"), row("2", "a", "two"), row("3", "b", "one"))
+            assert (control.renewals(), control.renewal("a", "one")) == (0, 0)
+            with control.transaction():
+                control.rename("1", "old")
+            insert(provider, row("4", "a", "one"))
+            with control.transaction():
+                control.rename("3", "old")
+        with open_again(backend) as provider:
+            control = provider.control
+            assert [control.find("a", name) for name in ("old", "one", "two")] == [
+                row("1", "a", "old"),
+                row("4", "a", "one"),
+                row("2", "a", "two"),
+            ]
+            assert [control.renewal(*name) for name in (("a", "one"), ("b", "one"), ("a", "old"))] == [1, 2, 0]
+            with suppress(ZeroDivisionError), control.transaction():
+                control.rename("4", "newer")
+                assert control.renewal("a", "one") == control.renewals() == 3
+                raise ZeroDivisionError
+            assert (control.renewal("a", "one"), control.renewals()) == (1, 2)
 
     def test_p7_the_end_of_an_agents_life_ends_its_sessions_and_nobody_elses(self, backend: Backend) -> None:
         with open_again(backend) as provider:

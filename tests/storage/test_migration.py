@@ -180,6 +180,18 @@ def test_m01_sessions_stand_where_they_stood_and_no_copy_of_them_is_left(old: Pa
     assert [path.name for path in old.glob("control.db*")] == ["control.db"]
 
 
+def test_a_control_store_from_before_there_were_renewals_is_taken_up(tmp_path: Path) -> None:
+    with tidegate.open(tmp_path) as store:
+        store.session(AGENT, "main", Level.CONFIDENTIAL)
+    raw(tmp_path / "control.db", "DROP TABLE renewals")
+    raw(tmp_path / "control.db", "PRAGMA user_version = 2")
+    with tidegate.open(tmp_path) as store:
+        assert store.resume(AGENT, "main").taint is Level.CONFIDENTIAL
+        assert store.sessions.renew(AGENT, "main")
+    with tidegate.open(tmp_path) as store:
+        assert store.session(AGENT, "main", Level.PUBLIC).taint is Level.PUBLIC
+
+
 def test_a_migration_of_the_control_store_that_is_cut_short_leaves_the_old_file(
     old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,7 +50,9 @@ CALLS: tuple[tuple[str, tuple[tuple[str, t.Frozen], ...], tuple[str, str] | None
 class Generator:
     """Makes one trace. It follows the model, so that operations mostly meet sessions that exist."""
 
-    def __init__(self, random: Random, other: str, *, jobs: bool = False, owned: bool = False) -> None:
+    def __init__(
+        self, random: Random, other: str, *, jobs: bool = False, themes: Sequence[type[t.Op] | None] = (None,)
+    ) -> None:
         self._random = random
         self._model = Model()
         self._steps: list[t.Step] = []
@@ -58,7 +60,7 @@ class Generator:
         self._keys = random.sample(KEYS, 3)
         self._opened = 0
         self._jobs = jobs
-        self._theme = random.choice((None, *get_args(t.Owned))) if owned else None
+        self._theme = random.choice(themes) if len(themes) > 1 else themes[0]
         self._erased: set[str] = set()
         self._scheduled: list[tuple[str, Level]] = []
 
@@ -149,6 +151,14 @@ class Generator:
                 (lambda: t.Erase(self._agent()), 25),
                 *self._of(over, lambda s: t.Get(s.seat, self._key()), 150),
                 *self._of(over, lambda s: self._passing(s.seat.agent), 80),
+            ]
+        if self._theme is t.Renew:
+            seats = [s.seat for s in sessions if s.seat.named and s.parent is None]
+            return [
+                (lambda: t.Renew(self._seat()), 5),
+                *self._of(seats, t.Renew, 30),
+                *self._of(list(self._model.renewed), lambda seat: t.Open(seat, self._level()), 60),
+                (t.Restart, 10),
             ]
         if self._theme is t.Lose:
             return [
@@ -324,7 +334,8 @@ def probes(agent: str, level: Level, steps: t.Trace) -> t.Trace:
 def random_trace(seed: str, length: int, *, parts: int = 1) -> t.Trace:
     """The trace of a seed: always the same. parts: so many of them, one after the other in one store."""
     random = Random(seed)
-    return joined([Generator(random, random.choice(OTHERS)).trace(length) for _ in range(parts)])
+    themes = (None, None, t.Renew)
+    return joined([Generator(random, random.choice(OTHERS), themes=themes).trace(length) for _ in range(parts)])
 
 
 def observed_trace(
@@ -338,7 +349,8 @@ def observed_trace(
     random = Random(seed)
     other = random.choice(OTHERS)
     observer = Observer(random.choice((AGENT, other)), random.choice(list(Level)))
-    generators = [Generator(random, other, jobs=jobs, owned=owned) for _ in range(parts)]
+    themes = (None, *get_args(t.Owned), t.Renew) if owned else (None,)
+    generators = [Generator(random, other, jobs=jobs, themes=themes) for _ in range(parts)]
     before = [_mended(generator.trace(length)) for generator in generators[:-1]]
     return joined([*before, _observed(generators[-1], length, observer)]), observer
 

@@ -191,9 +191,11 @@ def _acting(model: Model, op: t.Op) -> Level:
         return Level.PUBLIC
     if isinstance(op, t.Wake):
         return op.level
-    session = model.sessions.get(op.seat)
+    if isinstance(op, t.Renew):
+        return Level.RESTRICTED  # as above
+    session = model.holder(op.seat)
     if isinstance(op, t.Open) and (session is None or not op.seat.named):
-        parent = model.sessions.get(op.parent) if op.parent else None
+        parent = model.holder(op.parent) if op.parent else None
         return parent.taint if parent else op.level
     return session.taint if session else Level.PUBLIC
 
@@ -202,8 +204,10 @@ def _felt(model: Model, op: t.Op) -> Level:
     """The lowest taint before the operation of any session that it changes, or that is told of it."""
     if isinstance(op, t.Owned):
         return op.level if isinstance(op, t.Purge) else Level.PUBLIC
+    if isinstance(op, t.Renew):
+        return Level.PUBLIC  # a new session of the name can begin at any level
     acting = _acting(model, op)
-    session = None if isinstance(op, t.Restart) else model.sessions.get(op.seat)
+    session = None if isinstance(op, t.Restart) else model.holder(op.seat)
     match op:
         case t.Open(parent=t.Seat() as parent) if parent in model.sessions:
             above = model.sessions[parent]

@@ -23,14 +23,14 @@ LOST = "a call where a file is missing"
 
 @leak(ERASED)
 def a_refusal_is_entered_where_the_agent_has_any_compartments(patch: Patch) -> None:
-    @replaced(patch, AuditLog, "_is_begun")
+    @replaced(patch, AuditLog, "is_begun")
     def is_begun(_: Fault, self: AuditLog, row: SessionRow) -> bool:
         return self._provider.has(row.agent)
 
 
 @leak(ERASED)
 def a_refusal_is_entered_where_any_level_was_used(patch: Patch) -> None:
-    @replaced(patch, AuditLog, "_is_begun")
+    @replaced(patch, AuditLog, "is_begun")
     def is_begun(_: Fault, self: AuditLog, row: SessionRow) -> bool:
         with self._provider.view(row.agent, Level.RESTRICTED) as view:
             return any(each.last_entry() is not None for each in view.visible)

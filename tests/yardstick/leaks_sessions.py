@@ -13,6 +13,7 @@ from tidegate.audit.chain import Action
 from tidegate.core import session_change
 from tidegate.core.audit_log import AuditLog, Chain
 from tidegate.core.gate import Gate, SessionHandle
+from tidegate.core.renewals import Renewals
 from tidegate.core.sessions import Sessions
 from tidegate.core.witness import Witnesses
 from tidegate.policy import rules
@@ -133,6 +134,22 @@ def a_reset_in_the_audit_is_not_looked_for(patch: Patch) -> None:
     @replaced(patch, InMemoryWitness, "state_actions")
     def state_actions(real: Fault, self: InMemoryWitness, session: str) -> Any:
         return real(self, session) - {Action.RESET}
+
+
+@leak(ENDS, by_model=True)
+def a_renewed_name_is_given_to_whoever_had_it(patch: Patch) -> None:
+    @replaced(patch, Renewals, "require_known")
+    def require_known(_: Fault, self: Renewals, agent: str, name: str, what: str) -> Any:
+        return None
+
+
+@leak(ENDS)
+def a_lookup_of_one_name_decides_which_renewals_of_another_count(patch: Patch) -> None:
+    @replaced(patch, Renewals, "require_known")
+    def require_known(real: Fault, self: Renewals, agent: str, name: str, what: str) -> Any:
+        if self._before is None:
+            self.begin_after(self.count())
+        return real(self, agent, name, what)
 
 
 @leak(ENDS)

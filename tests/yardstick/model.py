@@ -80,6 +80,8 @@ class Model:
     """The whole system. `answer` takes the next operation.
 
     lost: the compartments whose files are gone. Nothing can be entered there, or above.
+    renewed: of each renewed name, how often, and the session that had it. known: how often it had been when it
+    was first looked up.
     """
 
     items: dict[tuple[str, Level], dict[str, Item]] = field(default_factory=dict)
@@ -88,6 +90,8 @@ class Model:
     cursors: dict[int, Cursor | None] = field(default_factory=dict)
     todos: dict[tuple[str, Level], tuple[str, ...]] = field(default_factory=dict)
     lost: set[tuple[str, Level]] = field(default_factory=set)
+    renewed: dict[t.Seat, tuple[int, Session]] = field(default_factory=dict)
+    known: dict[t.Seat, int] = field(default_factory=dict)
     now: datetime = datetime.min
 
     def answer(self, step: t.Step, now: datetime) -> Answer:
@@ -116,6 +120,8 @@ class Model:
                 return {"taint": self.living(op.seat).taint}
             case t.Reset() as op:
                 return self.reset(self.living(op.seat))
+            case t.Renew() as op:
+                return self.renew(op.seat)
             case t.End() as op:
                 return self.join(self.living(op.seat))
             case op:
@@ -170,6 +176,7 @@ class Model:
         """Nothing was stored about ephemeral sessions, so they are gone, and their children with them."""
         for seat in [seat for seat in self.sessions if not seat.named]:
             self.sessions.pop(seat).own_end = True
+        self.known = {}
         return {}
 
     def owned(self, op: t.Owned) -> Answer:
@@ -194,7 +201,19 @@ class Model:
                 self.restart()
         return {}
 
+    def holder(self, seat: t.Seat) -> Session | None:
+        """The session that answers to a seat; of a name renewed too late to be known, the one that had it."""
+        number, before = self.renewed.get(seat, (0, None))
+        return before if number > self.known.get(seat, number) else self.sessions.get(seat)
+
+    def look_up(self, seat: t.Seat) -> None:
+        """A named session is looked up: at the first time, all renewals of the name until then are known."""
+        number, _ = self.renewed.get(seat, (0, None))
+        if seat.named and number > self.known.setdefault(seat, number):
+            raise ModelError("REFUSED", rule="P7")
+
     def session(self, seat: t.Seat) -> Session:
+        self.look_up(seat)
         if seat not in self.sessions:
             raise ModelError("REFUSED", rule="P13")
         return self.sessions[seat]
@@ -213,6 +232,7 @@ class Model:
     def open(self, op: t.Open) -> Answer:
         parent = self.living(op.parent) if op.parent else None
         level = max(op.level, parent.taint) if parent else op.level
+        self.look_up(op.seat)
         if op.seat.named and op.seat in self.sessions:
             return {"taint": self.resume(self.sessions[op.seat], op, level)}
         ceiling = op.ceiling if op.ceiling is not None else parent.ceiling if parent else Level.RESTRICTED
@@ -260,6 +280,21 @@ class Model:
     def reset(self, s: Session) -> Answer:
         self.clear(s)
         return self.end(s)
+
+    def renew(self, seat: t.Seat) -> Answer:
+        s = self.sessions.get(seat) if seat.named else None
+        if s is None:
+            raise ModelError("REFUSED", rule="P13")
+        if s.parent:
+            raise ModelError("INVALID_ARGUMENT", argument="name")
+        if not s.ended:
+            self.reset(s)
+        if any((seat.agent, level) in self.lost for level in LEVELS if level <= s.taint):
+            raise ModelError("STORAGE")
+        if self.audit.get((seat.agent, s.taint)):
+            self.enter(s, s.taint, "renew")  # else its agent was erased
+        self.renewed[seat] = self.renewed.get(seat, (0, None))[0] + 1, self.sessions.pop(seat)
+        return {}
 
     def join(self, s: Session) -> Answer:
         if s.parent:

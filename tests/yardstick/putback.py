@@ -33,7 +33,10 @@ def put_back_wrongs(backend: Backend, steps: t.Trace, taken: int) -> list[str]:
     backend.put_back(older)
     numbers = iter(range(10**6))
     with Store(backend.provider(), toolset=TOOLS, ids=lambda: f"after-{next(numbers)}") as store:
-        return list(_wrongs(store, newer))
+        before = world.names_before
+        renewed = [row for row in newer if row.id in before and _is_resumed(store, row, before[row.id])]
+        wrong = list(_wrongs(store, [row for row in newer if row.id not in before]))
+        return [f"{row.id}: renewed, and resumed" for row in renewed] + wrong
 
 
 def _wrongs(store: Store, newer: list[SessionRow]) -> Iterator[str]:
@@ -62,6 +65,13 @@ def _wrongs(store: Store, newer: list[SessionRow]) -> Iterator[str]:
             with suppress(Refused, StorageError):
                 store.resume(row.agent, row.name or "")
                 yield f"{row.name}: lives again"
+
+
+def _is_resumed(store: Store, row: SessionRow, name: str) -> bool:
+    """Whether the name that a session had is answered by it again."""
+    with suppress(TidegateError):
+        return store.resume(row.agent, name).id == row.id
+    return False
 
 
 def _against(taint: Level, row: SessionRow, how: str) -> Iterator[str]:

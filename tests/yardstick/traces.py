@@ -210,6 +210,13 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
+class Renew:
+    """The owner ends the session of a name, and what starts afterwards may make a new one of it."""
+
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """The session ends; a child's taint joins its parent's."""
 
@@ -247,7 +254,7 @@ class Lose:
 Memory: TypeAlias = Save | SaveMany | Get | Search | Pages | Page | More | Delete | Call
 Other: TypeAlias = Context | Plan | Planned | Say | Said
 Verb: TypeAlias = Memory | Other
-Act: TypeAlias = Open | Resume | Raise | Ceiling | Reset | End
+Act: TypeAlias = Open | Resume | Raise | Ceiling | Reset | Renew | End
 Job: TypeAlias = Schedule | Scheduled | Unschedule | Wake
 Owned: TypeAlias = Erase | Purge | Lose
 Op: TypeAlias = Verb | Act | Restart | Job | Owned

@@ -66,6 +66,8 @@ class World:
         self._cursors: dict[int, str | None] = {}
         self.handles: dict[t.Seat, Session] = {}
         self.session_ids: dict[t.Seat, str] = {}
+        self.names_before: dict[str, str] = {}
+        """By which name a session was asked for before the name was renewed, by its id."""
         backend.erase(agents)
         self.store = self._open()
 
@@ -150,6 +152,13 @@ class World:
                 return {}, None
             case t.Reset(seat):
                 self.store.sessions.reset(self._handle(seat).id)
+                return {}, None
+            case t.Renew(seat):
+                before = self.store.sessions.id_of(seat.agent, seat.label)
+                self.store.sessions.renew(seat.agent, seat.label)
+                self.names_before[str(before)] = seat.label
+                self.handles.pop(seat, None)  # from now on it is asked for by its name again
+                self.session_ids.pop(seat, None)
                 return {}, None
             case t.End(seat):
                 self._handle(seat).end()

@@ -39,6 +39,7 @@ class Action(StrEnum):
     OPEN = "open"
     CEILING = "ceiling"
     RESET = "reset"
+    RENEW = "renew"  # a session that has ended gave its name to a later one
     READ = "read"
     CALL = "call"  # a foreign server's tool
     RESTORE = "restore"

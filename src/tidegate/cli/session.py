@@ -25,7 +25,8 @@ _OF_ONE = {"session": _BY_OPTION, "level": None}
 
 
 @click.group(
-    cls=Group, common={"session": "Name of the session, for show, new and reset.", "level": "Level, for list and new."}
+    cls=Group,
+    common={"session": "Name of the session, for show, new, reset and renew.", "level": "Level, for list and new."},
 )
 def session() -> None:
     """Create, raise and end sessions. These are owner commands."""
@@ -137,6 +138,40 @@ def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
     return 0 if complete else INCOMPLETE
 
 
+@session.command(
+    common=_OF_ONE, examples=("tidegate session renew main --dry-run", "tidegate session renew main --yes")
+)
+@click.argument("name", required=False, help=_NAME)
+@click.option("--dry-run", is_flag=True, help="Only show which session would end.")
+@click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
+def renew(name: str | None, dry_run: bool, yes: bool) -> int:
+    """End a session as `reset` does, and let a new one have its name.
+
+    By this you say that the conversation behind the name is a new one. Start a new conversation in the client that uses
+    the name, renew it, and restart the client's server: one that is running now keeps answering `session ended`. Never
+    renew the name of a conversation that goes on: the new session would start below what the conversation has read.
+
+    A session that has ended can be renewed too. The old session is listed by its id.
+    """
+    with _sessions() as sessions:
+        row = _any(sessions, _the(name))
+        if dry_run:
+            _show(row, dry_run=True)
+            return 0
+        question = (
+            f"End session {escape(row.name or '')} (taint {row.taint}) permanently? "
+            "Agree only if the conversation that will use its name is a new one."
+        )
+        if not (yes or agreed(question, unasked="a renewal is permanent; without a terminal, give --yes")):
+            info("nothing was changed")
+            return 1
+        complete = sessions.renew(row.agent, row.name or "")
+        _show(sessions.read(row.id) or row)
+    if not complete:
+        warn(REMAINS)
+    return 0 if complete else INCOMPLETE
+
+
 def _reset_lost(name: str | None, *, dry_run: bool, yes: bool) -> int:
     if name is not None or options().session is not None:
         raise InvalidArgument("name: cannot be combined with --lost", argument="name")
@@ -198,7 +233,7 @@ def _show(row: SessionRow, *, dry_run: bool = False) -> None:
         "parent": row.parent,
         "ended": row.ended,
     }
-    state = "would end" if dry_run else "ended" if row.ended else "active"
+    state = "ended" if row.ended else "would end" if dry_run else "active"
     # The name comes last, so that it cannot forge anything after it.
     line = f"taint {row.taint!s:<12}  ceiling {row.ceiling!s:<12}  {state:<9}  {escape(row.name or row.id)}"
     show({"dry_run": True, **result} if dry_run else result, [line])

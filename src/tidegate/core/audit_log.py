@@ -61,7 +61,7 @@ class AuditLog:
         tool: the tool that the refusal names. A session of an erased agent no longer has a chain, and its refusal must
         not create one: erased data stays erased, and a backup can be restored.
         """
-        if row is not None and (not row.ended or self._is_begun(row)):
+        if row is not None and (not row.ended or self.is_begun(row)):
             self.record(row, Action.REFUSE, f"{what} {deny.rule}")
         raise refused(deny, tool=tool)
 
@@ -79,7 +79,7 @@ class AuditLog:
         except DeniedError as denied:
             self.refuse(entered_by or denied.row, denied.deny, what, tool=tool)
 
-    def _is_begun(self, row: SessionRow) -> bool:
+    def is_begun(self, row: SessionRow) -> bool:
         """Return whether the session's own chain has an entry; asking about others is forbidden (P5)."""
         with self._provider.view(row.agent, row.taint) as view:
             return view.visible[0].last_entry() is not None

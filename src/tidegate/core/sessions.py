@@ -12,12 +12,14 @@ from tidegate.core import session_change
 from tidegate.core.audit_log import AuditLog
 from tidegate.core.conversation_purge import Clearing
 from tidegate.core.judgement import EnteredLater, Judgement, OvertakenError, allowed, judge_again
+from tidegate.core.renewals import Renewals
 from tidegate.core.session_change import SessionChange
 from tidegate.core.witness import Witnesses
 from tidegate.errors import InvalidArgument, Refused, StorageError
 from tidegate.policy.decisions import Deny
 from tidegate.policy.events import CeilingChange, PolicyEvent, SessionOpen, SessionUse, TaintRaise
 from tidegate.policy.levels import Level
+from tidegate.policy.refusals import UNKNOWN_SESSION
 from tidegate.policy.rules import CHILD_DEPTH_MAX, decide
 from tidegate.policy.session_state import SessionState
 from tidegate.records.limits import Limits
@@ -45,6 +47,7 @@ class Sessions:
         self._ids = ids
         self._limits = limits
         self._on_raise: dict[str, Callable[[Level], None]] = {}
+        self.renewals = Renewals(provider.control, audit_log)
 
     # Looking
 
@@ -60,7 +63,7 @@ class Sessions:
 
     def find(self, agent: str, name: str) -> SessionRow:
         """Return the active session of this name. Raises: Refused (unknown, ended, ceiling)."""
-        row = self._settled(check_agent(agent), self._check_name(name))
+        row = self._settled(check_agent(agent), self._check_name(name), "resume")
         return self.living(row.id if row else None, "resume")
 
     def named(self, agent: str, name: str) -> SessionRow:
@@ -72,8 +75,12 @@ class Sessions:
         row = self._named.find(check_agent(agent), self._check_name(name))
         return row.id if row else None
 
-    def _settled(self, agent: str, name: str) -> SessionRow | None:
-        """Return the stored session of this name, once it and its parents agree with the audit (P4, P7)."""
+    def _settled(self, agent: str, name: str, what: str) -> SessionRow | None:
+        """Return the stored session of this name, once it and its parents agree with the audit (P4, P7).
+
+        Raises: Refused (renewed).
+        """
+        self.renewals.require_known(agent, name, what)
         row = self._named.find(agent, name)
         return None if row is None else self._witnesses.settled(row)
 
@@ -94,7 +101,7 @@ class Sessions:
         if name is not None:
             name = self._check_name(name)
         while True:  # repeats only after another session was opened or the parent changed
-            row = self._settled(agent, name) if name is not None else None
+            row = self._settled(agent, name, "open") if name is not None else None
             if row is not None:
                 return self._resume(row, level, ceiling, parent)
             with suppress(OvertakenError):
@@ -107,7 +114,8 @@ class Sessions:
         if ceiling is not None:
             check_level(ceiling, "ceiling")
         while True:  # as above
-            if (taken := self._named.find(check_agent(agent), name)) is not None:
+            self.renewals.require_known(check_agent(agent), name, "open")
+            if (taken := self._named.find(agent, name)) is not None:
                 what = "ended session had" if taken.ended else "active session has"
                 how = "" if taken.ended else ", or use `tidegate session raise`"
                 raise InvalidArgument(f"name: an {what} this name; choose another name{how}", argument="name")
@@ -129,8 +137,10 @@ class Sessions:
             with nullcontext() if name is None else self._audit_log.chain(agent, row.taint) as chain:
                 control.enter()
                 row = replace(row, life=self._named.life(agent))
-                if name is not None and self._named.find(agent, name) is not None:
-                    raise OvertakenError
+                if name is not None:
+                    self.renewals.require_known(agent, name, "open")
+                    if self._named.find(agent, name) is not None:
+                        raise OvertakenError
                 if above is not None:
                     judge_again(partial(self.read, above.id), above)
                 if chain is not None:
@@ -216,6 +226,23 @@ class Sessions:
             return self._clearing.scrub(places)
         except StorageError:
             return False  # it has ended anyway
+
+    def renew(self, agent: str, name: str) -> bool:
+        """End the session of this name as `reset` does, unless it has ended, and free its name for a new one (P7).
+
+        Only a store that looks up its first session after this can begin the new one: to all others, the name has
+        ended. The old session is listed by its id. Returns, and can be run again, as `reset`.
+        Raises: Refused (unknown), InvalidArgument (a child), StorageError.
+        """
+        name = self._check_name(name)
+        row = self._named.find(check_agent(agent), name)
+        if row is None:
+            self._audit_log.refuse(None, UNKNOWN_SESSION, "renew")
+        if row.parent is not None:
+            raise InvalidArgument("name: a child session cannot be renewed; renew its parent", argument="name")
+        complete = row.ended or self.reset(row.id)
+        self.renewals.free(self._stored(row.id) or row, name)
+        return complete
 
     def _end(self, session: str, *, at: Level | None = None) -> SessionRow:
         """End a session, with `at` only if that is still its taint, and return its last state."""

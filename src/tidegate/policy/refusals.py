@@ -7,7 +7,10 @@ from tidegate.policy.decisions import Deny, PolicyRule
 # Sessions
 UNKNOWN_SESSION = Deny(PolicyRule.P13, "unknown session: the owner can create one with `tidegate session new`")
 OLDER_COPY = Deny(PolicyRule.P4, "control.db is an older copy and lacks sessions: the owner must run `tidegate doctor`")
-ENDED = Deny(PolicyRule.P7, "session ended: the owner can create a new one under a new name")
+ENDED = Deny(
+    PolicyRule.P7,
+    "session ended: the owner can free its name with `tidegate session renew`, or create one under a new name",
+)
 ABOVE_CEILING = Deny(
     PolicyRule.P4,
     "this would exceed the session's ceiling: the owner can raise the ceiling with `tidegate session ceiling`, or "

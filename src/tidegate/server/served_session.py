@@ -29,8 +29,9 @@ _log = logging.getLogger(__name__)
 class SessionOpener:
     """Opens one session: by its name, or an ephemeral one without.
 
-    The session that has the name at the first lookup counts. Any later session of the name is another life and refused,
-    even if the first attempt failed before it could serve a call (P7).
+    The first attempt to open it decides which session that is: the one that had the name then, or the first one after
+    it. Any later session of the name is another life and refused, even if that attempt failed (P7). If it could not
+    even read the store, it cannot tell whether the name was renewed since: then a name that ever was is refused.
 
     tell: takes what is wrong in the settings, for the owner.
     """
@@ -50,6 +51,8 @@ class SessionOpener:
         self._name = name
         self._level = level
         self._first: str | None = None
+        self._tried = False
+        self._renewals = 0
         self._store: Store | None = None
 
     def __call__(self) -> Session:
@@ -57,6 +60,7 @@ class SessionOpener:
 
         Raises: Refused; InvalidArgument, LimitExceeded, StorageError, after which it can be called again.
         """
+        tried, self._tried = self._tried, True
         try:
             store = self._open_store()
         except InvalidArgument as error:
@@ -66,6 +70,9 @@ class SessionOpener:
             message = f"{where}: has an error; ask the owner to run `tidegate doctor`"
             raise InvalidArgument(message, argument=where) from None
         try:
+            if not tried:
+                self._renewals = store.sessions.renewals.count()
+            store.sessions.renewals.begin_after(self._renewals)
             session = self._open(store)
         except BaseException:
             store.close()

@@ -76,6 +76,18 @@ class ControlStore(ABC):
         """Mark a session as ended. Nothing reopens it."""
 
     @abstractmethod
+    def rename(self, session: str, name: str) -> None:
+        """Give a session another name, which no session has or had, and count a renewal of the one that it had."""
+
+    @abstractmethod
+    def renewals(self) -> int:
+        """Return how many renewals there were, of any name, as of now."""
+
+    @abstractmethod
+    def renewal(self, agent: str, name: str) -> int:
+        """Return which of all renewals was the last of this name; 0 if it was never renewed."""
+
+    @abstractmethod
     def life(self, agent: str) -> int:
         """Return how often the agent was erased, as of now."""
 

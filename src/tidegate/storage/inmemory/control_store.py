@@ -21,6 +21,7 @@ class InMemoryControlStore(Transactional, ControlStore):
         self._rows: dict[str, SessionRow] = {}
         self._lives: dict[str, int] = {}
         self._places: dict[tuple[str, Level], str] = {}
+        self._renewals: dict[tuple[str, str], int] = {}
 
     def _remember(self, table: dict[K, V], key: K) -> None:
         if self._undo is None:
@@ -49,6 +50,17 @@ class InMemoryControlStore(Transactional, ControlStore):
 
     def end(self, session: str) -> None:
         self._set(self._rows, session, replace(self._rows[session], ended=True))
+
+    def rename(self, session: str, name: str) -> None:
+        row = self._rows[session]
+        self._set(self._renewals, (row.agent, row.name or ""), self.renewals() + 1)
+        self._set(self._rows, session, replace(row, name=name))
+
+    def renewals(self) -> int:
+        return max(self._renewals.values(), default=0)
+
+    def renewal(self, agent: str, name: str) -> int:
+        return self._renewals.get((agent, name), 0)
 
     def life(self, agent: str) -> int:
         return self._lives.get(agent, 0)

@@ -22,6 +22,10 @@ from tidegate.storage.sqlite.files import FileIdentity, HomeFiles, open_control
 _OUTLIVED = "EXISTS (SELECT 1 FROM lives WHERE lives.agent = sessions.agent AND lives.life <> sessions.life)"
 _SELECT = f"SELECT id, agent, name, taint, ceiling, parent, ended OR {_OUTLIVED}, life FROM sessions"
 _BY_ID = f"{_SELECT} WHERE id = ?"
+_RENEWED = """
+INSERT INTO renewals SELECT agent, name, ? FROM sessions WHERE id = ?
+ON CONFLICT (agent, name) DO UPDATE SET number = excluded.number
+"""
 _LIFE = "SELECT life FROM lives WHERE agent = ?"
 _COMPARTMENT = "SELECT id FROM compartments WHERE agent = ? AND level = ?"
 
@@ -95,10 +99,18 @@ class SqliteControlStore(ControlStore):
     def end(self, session: str) -> None:
         self._change("UPDATE sessions SET ended = 1 WHERE id = ?", (session,))
 
+    def rename(self, session: str, name: str) -> None:
+        self._change(_RENEWED, (self.renewals() + 1, session))
+        self._change("UPDATE sessions SET name = ? WHERE id = ?", (name, session))
+
+    def renewals(self) -> int:
+        return self._number("SELECT number FROM renewals ORDER BY number DESC LIMIT 1", ())
+
+    def renewal(self, agent: str, name: str) -> int:
+        return self._number("SELECT number FROM renewals WHERE agent = ? AND name = ?", (agent, name))
+
     def life(self, agent: str) -> int:
-        for (life,) in self._rows(_LIFE, (agent,)):
-            return int(life)
-        return 0
+        return self._number(_LIFE, (agent,))
 
     def end_life(self, agent: str) -> None:
         self._change("UPDATE sessions SET ended = 1 WHERE agent = ?", (agent,))
@@ -142,6 +154,11 @@ class SqliteControlStore(ControlStore):
                 if held.sealed:
                     self._reader = None
                     held.close()
+
+    def _number(self, statement: str, bindings: tuple[Value, ...]) -> int:
+        """Return the number that the statement finds; 0 if it finds none."""
+        rows = self._rows(statement, bindings)
+        return int(rows[0][0]) if rows else 0
 
     def _change(self, statement: str, bindings: tuple[Value, ...]) -> None:
         """Run a change, only inside a transaction, which also wraps the driver's errors."""

@@ -6,7 +6,7 @@ Times are whole microseconds since 1970 in UTC. Levels are written by name. `PRA
 from __future__ import annotations
 
 COMPARTMENT_VERSION = 3
-CONTROL_VERSION = 2
+CONTROL_VERSION = 3
 
 UNCONFIRMED = "?"
 """The prefix of an id that a migration gave a compartment, until the control store has it."""
@@ -132,9 +132,19 @@ CREATE TABLE compartments (          -- which compartment belongs where
 ) STRICT, WITHOUT ROWID;
 """
 
+_RENEWALS = """\
+CREATE TABLE renewals (              -- names that a later session may have, which its predecessor no longer has
+    agent  TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    number INTEGER NOT NULL,         -- which of all renewals was the last of this name
+    PRIMARY KEY (agent, name)
+) STRICT, WITHOUT ROWID;
+"""
+
 CONTROL = f"""
 {_SESSIONS}
 {_AGENTS}
+{_RENEWALS}
 PRAGMA user_version = {CONTROL_VERSION};
 """
 
@@ -168,5 +178,7 @@ INSERT INTO sessions SELECT * FROM before;
 DROP TABLE before;
 {_AGENTS}
 """,
+    # No name was renewed.
+    2: _RENEWALS,
 }
 """The same for the control store's schema."""
