@@ -94,17 +94,16 @@ def test_a_client_is_greeted_while_the_store_is_locked_and_a_call_works_once_it_
 
 @pytest.mark.parametrize("end", ["SIGTERM", "input"])
 def test_it_ends_in_time_and_well_while_an_opening_waits(made: Path, end: str) -> None:
-    with locked(made), ServerProcess([], program=waiting(made, end_seconds=1.0)) as peer:
+    for_hours = waiting(made, busy_ms=10_000_000, end_seconds=1.0)
+    with locked(made), ServerProcess([], program=for_hours) as peer:
         peer.greet()
         for _ in range(2):
             peer.send("tools/call", {"name": "memory_get", "arguments": {"key": "k"}})
-        began = time.monotonic()
         if end == "SIGTERM":
             peer.process.send_signal(signal.SIGTERM)
         else:
             peer.close_input()
         assert peer.process.wait(PATIENCE_SECONDS) == 0
-        assert time.monotonic() - began < 30  # and not the minute that the opening waits
         assert peer.end() == (0, "")
 
 
