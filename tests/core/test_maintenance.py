@@ -203,6 +203,25 @@ def test_m07_an_index_of_another_analysis_is_made_anew_at_the_first_call(home: P
     assert raw(database(home), "SELECT word FROM vocabulary WHERE word = 'apples'") == [("apples",)]
 
 
+def test_m07_what_the_last_analysis_did_not_find_is_found_once_its_level_was_called(home: Path) -> None:
+    with tidegate.open(home) as store:
+        for level in (PUBLIC, INTERNAL):
+            store.session(AGENT, level=level).memory.save(f"at-{level}", "用GitHub登录")
+    old_terms = "用 git hub 登 录 登录 用github登录"
+    for level in (PUBLIC, INTERNAL):  # as version 2 left it
+        with contextlib.closing(apsw.Connection(str(database(home, level)))) as connection:
+            connection.execute(f"UPDATE compartment SET analysis = {ANALYSIS_VERSION - 1}; DELETE FROM terms")
+            connection.execute(f"INSERT INTO terms (rowid, content) SELECT id, '{old_terms}' FROM records")
+    with tidegate.open(home) as store:
+        session = store.session(AGENT, level=INTERNAL)
+        for query, found in (("github", ["at-INTERNAL"]), ("用", ["at-INTERNAL", "at-PUBLIC"])):
+            hits = session.memory.search(query)
+            assert (sorted(hit.key for hit in hits.hits), hits.complete) == (found, False)
+        store.session(AGENT, level=PUBLIC).memory.get("at-PUBLIC")
+        hits = session.memory.search("github")
+        assert (sorted(hit.key for hit in hits.hits), hits.complete) == (["at-INTERNAL", "at-PUBLIC"], True)
+
+
 def test_m07_only_one_of_two_processes_begins_the_index_anew(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tidegate.open(home) as store:
         store.session(AGENT).memory.save("k", "apples")

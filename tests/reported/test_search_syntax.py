@@ -78,3 +78,37 @@ def test_s15_two_thousand_hostile_queries_raise_nothing(either: Session) -> None
 def test_s15_a_nul_in_a_query_is_refused_by_name(session: Session) -> None:
     with pytest.raises(InvalidArgument, match="query"):
         session.call_tool("memory_search", {"query": "a\0b"})
+
+
+JOINED = {
+    "account": "用GitHub登录",
+    "wifi": "Wi-Fi密码在门后",
+    "branch": "शाखा ४५६७",
+    "book": "ISBN 978-3-16-148410-0",
+    "call": "the call is at 3pm",
+    "disk": "the disk holds 16 GB",
+    "wish": "من می‌خواهم بروم",
+    "name": "Oʼbrien is away",
+    "other": "room 3 holds 16 people, 978 books, a wall and O",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        ("github", "account"),
+        ("WIFI", "wifi"),
+        ("4567", "branch"),
+        ("۴۵۶۷", "branch"),
+        ("9783161484100", "book"),
+        ("3 pm", "call"),
+        ("16GB", "disk"),
+        ("می خواهم", "wish"),
+        ("میخواهم", "wish"),
+        ("o'brien", "name"),
+    ],
+)
+def test_b30_b32_b34_words_meet_however_they_are_joined(either: Session, query: str, key: str) -> None:
+    for each, content in JOINED.items():
+        either.memory.save(each, content)
+    assert keys(either, query)[0] == key

@@ -197,7 +197,13 @@ def test_query_is_bounded() -> None:
 MARKS = ["\u0345\u0301\u0315\u0323\u0334", "\uff9e\u0334", "\u0344\u0f73", "\u0301"]  # to be put in order
 
 
-@pytest.mark.parametrize("unit", [*MARKS, "a-", "a.b@", "aA", "++", "a+#", "é:", "字", "_", "👩‍", "a: "])
+NUMBERS = ["1 ", "1,234", "12,", "1a", "a1a", "1(0)", "-01T10:", "٣", "1234567890123 "]
+BESIDE = ["می ", "م\u200c", "字a", "字٣ก", "ʼa"]
+
+
+@pytest.mark.parametrize(
+    "unit", [*MARKS, *NUMBERS, *BESIDE, "a-", "a.b@", "aA", "++", "a+#", "é:", "字", "_", "👩‍", "a: "]
+)
 def test_long_hostile_texts_take_linear_time(unit: str) -> None:
     def work(size: int) -> None:
         hostile = "a" + unit * (size // len(unit))

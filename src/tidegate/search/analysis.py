@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tidegate.search.language import Stemmers, function_word_languages, guess, is_function_word, likely, script
 from tidegate.search.segmentation import Piece, PieceKind, fold, pieces
 
-ANALYSIS_VERSION = 2
+ANALYSIS_VERSION = 3
 """Stored with each index. An index of another version is rebuilt."""
 
 INDEXED_CHARS_MAX = 65_536

@@ -24,7 +24,7 @@ class PieceKind(enum.Enum):
     WORD = "word"
     """A word written with spaces around it, or a part of one: `user`, `name`, `2031`."""
     JOINED = "joined"
-    """Neighbouring parts of a compound joined: `username` from `user-name`, `2031·04` from `2031-04-09`."""
+    """Parts of a compound joined, neighbours and all: `username` from `user-name`, `20310409` from `2031-04-09`."""
     GRAM = "gram"
     """Two or three neighbouring characters of a script without spaces."""
     CHARACTER = "character"
@@ -59,13 +59,14 @@ class _Patterns(NamedTuple):
     """chunk: parts joined by single joints, then the sign of C++ and C#; or one symbol.
 
     unspaced: runs that are cut into pairs, or into threes. gap: anything between words. accent: also vowel points
-    and the Arabic stretch, but no vowel signs or tones of Hindi or Thai, and no Kana voicing.
+    and the Arabic stretch, but no vowel signs or tones of Hindi or Thai, and no Kana voicing. digits: not in ASCII.
     """
 
     chunk: re.Pattern[str]
     unspaced: re.Pattern[str]
     gap: re.Pattern[str]
     accent: re.Pattern[str]
+    digits: re.Pattern[str]
 
 
 @cache
@@ -76,18 +77,42 @@ def _patterns() -> _Patterns:
     """
     marks = _marks()
     word = rf"\w[\w{marks}]*"  # nothing to retry, so linear
+    joint = r"(?:[-./@:\\&]|(?<=\d)[,'](?=(?:\d\d[,']){0,3}\d{3}(?!\d)))"  # 1,234,567 and 12,34,567
     return _Patterns(
-        re.compile(rf"{word}(?:[-./@:\\&]{word})*(?:[+#]{{1,2}}(?!\w))?|[^\w\s\x00-\x7f{marks}]"),
+        re.compile(rf"{word}(?:{joint}{word})*(?:[+#]{{1,2}}(?!\w))?|[^\w\s\x00-\x7f{marks}]"),
         re.compile(f"([{_PAIRED}]+)|([{_TRIPLED}]+)"),
         re.compile(rf"[^\w{marks}]+|_+"),
         re.compile(f"[{_ACCENTS}]"),
+        re.compile(r"[^\D0-9]+"),
     )
 
 
 _JOINT = re.compile(r"[-./@:\\&]")
+_COMMA = re.compile("[,']")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NUMBER_EDGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=\D)(?=\d)")
+_NUMBER_PARTS_MAX = 4  # `iPhone15Pro` has three; more are no words with numbers, but codes
+_DATE_TIME = re.compile(r"(?<=-\d\d)T(?=\d\d:)")
+# Telephone, card and account numbers, thousands with spaces. The start of a group is bounded, so it is linear.
+_SPACED_NUMBER = re.compile(r"(?<![\w:])(?:[A-Z]{2})?\d{1,12}(?:[ ()./-]{1,2}\d{1,12})+(?![\w:])")
+_SPACED_NUMBER_CHARS = range(5, 35)
+_SPACED_DIGIT = re.compile("[0-9][ ()]")  # a text without it has none, and most texts are looked through faster
 _GAP_ASCII = dict.fromkeys((point for point in range(128) if not chr(point).isalnum()), " ")
-_INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFE0E, 0xFE0F, 0xFEFF))  # joiners, selectors
+_ALIKE = (
+    dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFE0E, 0xFE0F, 0xFEFF))  # joiners, selectors: nothing
+    | dict.fromkeys(map(ord, "\u058a\u05be\u2010\u2011\u2012\u2013\u2212"), "-")
+    # Unicode counts most of these as letters.
+    | dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02b9\u02bb\u02bc\u02bd\u02be\u02bf\u02c8\u02ee"), "'")
+    | dict.fromkeys(map(ord, "\u07f4\u07f5\ua78b\ua78c"), "'")
+    | {0x66B: ".", 0x66C: ","}  # Arabic: of decimals, of thousands
+)
+# Persian writes a joiner, a space or nothing between a word and these parts of it. Elsewhere a joiner shapes letters.
+_PERSIAN = re.compile(
+    r"(?<=[\u0620-\u06ff])\u200c(?=[\u0620-\u06ff])"
+    r"| (?:(?<=\bم[یي] )|(?<=\bنم[یي] ))(?=[\u0620-\u06ff])"
+    r"|(?<=[\u0620-\u06ff]) (?=(?:ها|ها[یي]|ها[یي][یي]|تر|تر[یي]ن)\b)"
+)
+_PERSIAN_HINTS = ("\u200c", "م\u06cc ", "م\u064a ", " ها", " تر")
 _SIGNS = str.maketrans("+#", "\uff0b\uff03")  # full-width: an index term has no ASCII punctuation
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 # Any mark that is not a letter; a letter or a space begins a new run. And the two letters that normalise to marks.
@@ -105,14 +130,20 @@ def pieces(text: str) -> list[Piece]:
     """
     found: list[Piece] = []
     text = _plain(text).replace("_", "-")
-    unspaced = not text.isascii() and _patterns().unspaced.search(text) is not None
     for chunk in _patterns().chunk.findall(text):
-        if not chunk.isalnum():
-            _compound(chunk, found)
-        elif (unspaced and is_unspaced(chunk)) or not (chunk.islower() or chunk.istitle() or chunk.isupper()):
-            _part(chunk, found)
-        else:
+        if (chunk.isalpha() and (chunk.islower() or chunk.istitle() or chunk.isupper())) or chunk.isdecimal():
             found.append((chunk.lower()[:WORD_CHARS_MAX], _WORD))
+        elif not chunk.isascii() and (run := _patterns().unspaced.match(chunk)):
+            _unspaced(chunk, found, paired=bool(run[1]))
+        elif chunk.isalnum():
+            _part(chunk, found)
+        elif len(chunk) > 1:
+            for compound in _DATE_TIME.split(chunk) if "T" in chunk else (chunk,):
+                _compound(compound, found)
+        elif unicodedata.category(chunk)[0] == "S" and chunk not in _SKIN_TONES:
+            found.append((chunk, _CHARACTER))
+    if _SPACED_DIGIT.search(text):
+        _spaced_numbers(text, found)
     return found
 
 
@@ -144,10 +175,16 @@ def grams(run: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return the text in compatibility form, cut where it grows too much: one letter can expand to 18."""
+    """Return the text in compatibility form, with ASCII digits, joints and apostrophes, and with spaces around
+    scripts that write none. It is cut where it grows too much: one letter can expand to 18.
+    """
     if text.isascii():
         return text
-    return _normal("NFKC", text)[: 2 * len(text) + _ROOM_CHARS].translate(_INVISIBLE)
+    text = _normal("NFKC", text)[: 2 * len(text) + _ROOM_CHARS]
+    text = _patterns().digits.sub(lambda run: "".join(str(unicodedata.decimal(digit)) for digit in run[0]), text)
+    if any(hint in text for hint in _PERSIAN_HINTS):
+        text = _PERSIAN.sub("-", text)
+    return _patterns().unspaced.sub(r" \g<0> ", text.translate(_ALIKE))
 
 
 def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
@@ -162,44 +199,61 @@ def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
 
 
 def _compound(chunk: str, found: list[Piece]) -> None:
-    """Add symbols, words with marks or signs, and parts joined together."""
-    if len(chunk) == 1:
-        if unicodedata.category(chunk)[0] == "S" and chunk not in _SKIN_TONES:
-            found.append((chunk, _CHARACTER))
-        return
+    """Add the words of a compound, neighbouring parts joined, and all parts joined; then the name with its sign."""
     name = chunk.rstrip("+#")
-    previous = ""
-    for part in _JOINT.split(name):
-        _part(part, found)
-        if previous:
-            between = "\u00b7" if previous[-1].isdigit() and part[0].isdigit() else ""
-            found.append(((previous + between + part).lower()[:WORD_CHARS_MAX], _JOINED))
-        previous = part
+    parts, dotted = _JOINT.split(name), False
+    for place, part in enumerate(parts):
+        if "," in part or "'" in part:
+            parts[place] = _thousands(part, found)
+        else:
+            _part(part, found)
+        if place:
+            pair = parts[place - 1 : place + 1]
+            dotted = pair[0][-1].isdigit() and pair[1][0].isdigit()
+            found.append((("\u00b7" if dotted else "").join(pair).lower()[:WORD_CHARS_MAX], _JOINED))
+    if (len(parts) > 2 or dotted) and sum(map(len, parts)) <= WORD_CHARS_MAX:
+        found.append(("".join(parts).lower(), _JOINED))
     if name != chunk:
-        signed = previous[: WORD_CHARS_MAX - 2] + chunk[len(name) :].translate(_SIGNS)
+        signed = parts[-1][: WORD_CHARS_MAX - 2] + chunk[len(name) :].translate(_SIGNS)
         found.append((signed.lower(), _JOINED))
 
 
+def _thousands(number: str, found: list[Piece]) -> str:
+    """Add the groups of a number like 1,234,567, and the number without the signs between them; return it."""
+    groups = _COMMA.split(number)
+    for group in groups:
+        _part(group, found)
+    joined = "".join(groups)
+    found.append((joined.lower()[:WORD_CHARS_MAX], _JOINED))
+    return joined
+
+
 def _part(part: str, found: list[Piece]) -> None:
-    words = _CAMEL.split(part)
-    for word in words:
-        _word(word.lower(), found)
-    if len(words) > 1:
+    """Add the words of a part without joints, in order, and the part if it has several."""
+    runs = [part] if part.isalpha() else _NUMBER_EDGE.split(part)
+    if len(runs) > 2 and (len(runs) > _NUMBER_PARTS_MAX or any(len(run) == 1 and run.isalpha() for run in runs)):
+        runs = [part]
+    for run in runs:
+        words = _CAMEL.split(run)
+        found.extend((word.lower()[:WORD_CHARS_MAX], _WORD) for word in words)
+        if len(words) > 1:
+            found.append((run.lower()[:WORD_CHARS_MAX], _JOINED))
+    if len(runs) > 1:
         found.append((part.lower()[:WORD_CHARS_MAX], _JOINED))
 
 
-def _word(word: str, found: list[Piece]) -> None:
-    """Add a word; if it has scripts without spaces, add their runs in pieces and the rest as words."""
-    if not is_unspaced(word):
-        found.append((word[:WORD_CHARS_MAX], _WORD))
-        return
-    for number, run in enumerate(_patterns().unspaced.split(word)):
-        if not run:
-            continue
-        if number % 3 == 0:
-            found.append((run[:WORD_CHARS_MAX], _WORD))
-            continue
-        if number % 3 == 1:
-            found.extend((character, _CHARACTER) for character in run)
-        if number % 3 == 2 or len(run) > 1:
-            found.extend((gram, _GRAM) for gram in grams(run))
+def _unspaced(run: str, found: list[Piece], *, paired: bool) -> None:
+    """Add a run in a script without spaces, in pieces."""
+    if paired:
+        found.extend((character, _CHARACTER) for character in run)
+    if not paired or len(run) > 1:
+        found.extend((gram, _GRAM) for gram in grams(run))
+
+
+def _spaced_numbers(text: str, found: list[Piece]) -> None:
+    """Add numbers that are written in groups, without the spaces and the zero that is not dialled from abroad."""
+    for number in _SPACED_NUMBER.findall(text):
+        if " " in number or "(" in number:
+            joined = "".join(filter(str.isalnum, number.replace("(0)", "")))
+            if len(joined) in _SPACED_NUMBER_CHARS:
+                found.append((joined.lower(), _JOINED))
