@@ -58,15 +58,19 @@ _ACCENTS = (
 class _Patterns(NamedTuple):
     """chunk: parts joined by single joints, then the sign of C++ and C#; or one symbol.
 
-    unspaced: runs that are cut into pairs, or into threes. gap: anything between words. accent: also vowel points
-    and the Arabic stretch, but no vowel signs or tones of Hindi or Thai, and no Kana voicing. digits: not in ASCII.
+    unspaced: runs that are cut into pairs, or into threes; unspaced_letter: any letter of them. gap: anything between
+    words. accent: also vowel points and the Arabic stretch, but no vowel signs or tones of Hindi or Thai, and no Kana
+    voicing. digits: not in ASCII. alike, variant: what the tables have.
     """
 
     chunk: re.Pattern[str]
     unspaced: re.Pattern[str]
+    unspaced_letter: re.Pattern[str]
     gap: re.Pattern[str]
     accent: re.Pattern[str]
     digits: re.Pattern[str]
+    alike: re.Pattern[str]
+    variant: re.Pattern[str]
 
 
 @cache
@@ -81,13 +85,17 @@ def _patterns() -> _Patterns:
     return _Patterns(
         re.compile(rf"{word}(?:{joint}{word})*(?:[+#]{{1,2}}(?!\w))?|[^\w\s\x00-\x7f{marks}]"),
         re.compile(f"([{_PAIRED}]+)|([{_TRIPLED}]+)"),
+        re.compile(f"[{_PAIRED}{_TRIPLED}]"),
         re.compile(rf"[^\w{marks}]+|_+"),
         re.compile(f"[{_ACCENTS}]"),
         re.compile(r"[^\D0-9]+"),
+        re.compile(f"[{''.join(_ALIKE)}]"),
+        re.compile(f"[{''.join(_VARIANTS)}]"),
     )
 
 
 _JOINT = re.compile(r"[-./@:\\&]")
+_PUNCTUATION = re.compile(r"[-./@:\\&,'+#]")  # all that a chunk can have
 _COMMA = re.compile("[,']")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NUMBER_EDGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=\D)(?=\d)")
@@ -96,15 +104,14 @@ _DATE_TIME = re.compile(r"(?<=-\d\d)T(?=\d\d:)")
 # Telephone, card and account numbers, thousands with spaces. The start of a group is bounded, so it is linear.
 _SPACED_NUMBER = re.compile(r"(?<![\w:])(?:[A-Z]{2})?\d{1,12}(?:[ ()./-]{1,2}\d{1,12})+(?![\w:])")
 _SPACED_NUMBER_CHARS = range(5, 35)
-_SPACED_DIGIT = re.compile("[0-9][ ()]")  # a text without it has none, and most texts are looked through faster
+_SPACED_DIGITS = re.compile(r"\d(?:[ ()][ ()./-]?|[./-][ ()])\d")  # faster, and most texts have none
 _GAP_ASCII = dict.fromkeys((point for point in range(128) if not chr(point).isalnum()), " ")
 _ALIKE = (
-    dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFE0E, 0xFE0F, 0xFEFF))  # joiners, selectors: nothing
-    | dict.fromkeys(map(ord, "\u058a\u05be\u2010\u2011\u2012\u2013\u2212"), "-")
+    dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff", "")  # joiners, selectors
+    | dict.fromkeys("\u058a\u05be\u2010\u2011\u2012\u2013\u2212", "-")
     # Unicode counts most of these as letters.
-    | dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02b9\u02bb\u02bc\u02bd\u02be\u02bf\u02c8\u02ee"), "'")
-    | dict.fromkeys(map(ord, "\u07f4\u07f5\ua78b\ua78c"), "'")
-    | {0x66B: ".", 0x66C: ","}  # Arabic: of decimals, of thousands
+    | dict.fromkeys("\u2018\u2019\u201b\u02b9\u02bb\u02bc\u02bd\u02be\u02bf\u02c8\u02ee\u07f4\u07f5\ua78b\ua78c", "'")
+    | {"\u066b": ".", "\u066c": ","}  # Arabic: of decimals, of thousands
 )
 # Persian writes a joiner, a space or nothing between a word and these parts of it. Elsewhere a joiner shapes letters.
 _PERSIAN = re.compile(
@@ -116,11 +123,15 @@ _PERSIAN_HINTS = ("\u200c", "م\u06cc ", "م\u064a ", " ها", " تر")
 _SIGNS = str.maketrans("+#", "\uff0b\uff03")  # full-width: an index term has no ASCII punctuation
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 # Any mark that is not a letter; a letter or a space begins a new run. And the two letters that normalise to marks.
-_MARKS_RUN = re.compile(r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32}")
-_VARIANTS = str.maketrans(
-    {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ς": "σ"}
-    | {"ى": "ي", "ة": "ه", "ک": "ك", "ی": "ي"}
-)
+_MARK = re.compile(r"[^\w\s\x00-\x7f]|[\uff9e\uff9f]")
+_RUN_CHARS = 32
+_MARKS_RUN = re.compile(f"(?:{_MARK.pattern}){{{_RUN_CHARS}}}")
+_VARIANTS = {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ς": "σ"} | {
+    "ى": "ي",
+    "ة": "ه",
+    "ک": "ك",
+    "ی": "ي",
+}
 
 
 def pieces(text: str) -> list[Piece]:
@@ -135,14 +146,14 @@ def pieces(text: str) -> list[Piece]:
             found.append((chunk.lower()[:WORD_CHARS_MAX], _WORD))
         elif not chunk.isascii() and (run := _patterns().unspaced.match(chunk)):
             _unspaced(chunk, found, paired=bool(run[1]))
-        elif chunk.isalnum():
+        elif chunk.isalnum() or (len(chunk) > 1 and not _PUNCTUATION.search(chunk)):
             _part(chunk, found)
         elif len(chunk) > 1:
-            for compound in _DATE_TIME.split(chunk) if "T" in chunk else (chunk,):
+            for compound in _DATE_TIME.split(chunk):
                 _compound(compound, found)
         elif unicodedata.category(chunk)[0] == "S" and chunk not in _SKIN_TONES:
             found.append((chunk, _CHARACTER))
-    if _SPACED_DIGIT.search(text):
+    if _SPACED_DIGITS.search(text):
         _spaced_numbers(text, found)
     return found
 
@@ -152,7 +163,7 @@ def fold(word: str) -> str:
     if word.isascii():
         return word
     bare = _patterns().accent.sub("", _normal("NFD", word))
-    return _normal("NFC", bare).translate(_VARIANTS)
+    return _patterns().variant.sub(lambda letter: _VARIANTS[letter[0]], _normal("NFC", bare))
 
 
 def skeleton(text: str) -> str:
@@ -164,7 +175,7 @@ def skeleton(text: str) -> str:
 
 def is_unspaced(text: str) -> bool:
     """Return whether the text has a script that writes without spaces."""
-    return not text.isascii() and _patterns().unspaced.search(text) is not None
+    return not text.isascii() and _patterns().unspaced_letter.search(text) is not None
 
 
 def grams(run: str) -> list[str]:
@@ -184,7 +195,8 @@ def _plain(text: str) -> str:
     text = _patterns().digits.sub(lambda run: "".join(str(unicodedata.decimal(digit)) for digit in run[0]), text)
     if any(hint in text for hint in _PERSIAN_HINTS):
         text = _PERSIAN.sub("-", text)
-    return _patterns().unspaced.sub(r" \g<0> ", text.translate(_ALIKE))
+    text = _patterns().alike.sub(lambda sign: _ALIKE[sign[0]], text)
+    return _patterns().unspaced.sub(r" \g<0> ", text) if is_unspaced(text) else text
 
 
 def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
@@ -192,7 +204,7 @@ def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
 
     Sorting marks takes time quadratic in their number: a run of one mebibyte would take more than an hour.
     """
-    if len(text) <= WORD_CHARS_MAX:
+    if len(text) <= WORD_CHARS_MAX or not _MARK.search(text[_RUN_CHARS - 1 :: _RUN_CHARS]):  # a run has one of these
         return unicodedata.normalize(form, text)
     bounds = (0, *(run.end() for run in _MARKS_RUN.finditer(text)), len(text))
     return "".join(unicodedata.normalize(form, text[start:end]) for start, end in pairwise(bounds))
@@ -253,7 +265,7 @@ def _unspaced(run: str, found: list[Piece], *, paired: bool) -> None:
 def _spaced_numbers(text: str, found: list[Piece]) -> None:
     """Add numbers that are written in groups, without the spaces and the zero that is not dialled from abroad."""
     for number in _SPACED_NUMBER.findall(text):
-        if " " in number or "(" in number:
+        if _SPACED_DIGITS.search(number):
             joined = "".join(filter(str.isalnum, number.replace("(0)", "")))
             if len(joined) in _SPACED_NUMBER_CHARS:
                 found.append((joined.lower(), _JOINED))
