@@ -108,7 +108,7 @@ JOINED = {
         ("o'brien", "name"),
     ],
 )
-def test_b30_b32_b34_words_meet_however_they_are_joined(either: Session, query: str, key: str) -> None:
+def test_words_meet_however_they_are_joined(either: Session, query: str, key: str) -> None:
     for each, content in JOINED.items():
         either.memory.save(each, content)
     assert keys(either, query)[0] == key

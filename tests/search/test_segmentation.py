@@ -113,6 +113,15 @@ def test_apostrophes_of_every_kind_are_one(written: str, name: str) -> None:
         ("state-of-the-art", "stateoftheart"),
         ("foo_bar_baz", "foobarbaz"),
         ("call 555-1234", "5551234"),
+        ("at 192.168.0.1:8080", "19216801"),
+        ("at 192.168.0.0/16", "19216800"),
+        ("from 2024-05-01/2024-05-07", "20240507"),
+        ("log_2024-05-01.txt", "20240501"),
+        ("2024-05-01_10-30-00", "103000"),
+        ("see my-long-file-name.txt", "mylongfilename"),
+        ("see src/foo_bar_baz.py", "foobarbaz"),
+        ("see src/foo_bar_baz.py", "srcfoobarbazpy"),
+        ("ada@mail.example.org", "mailexampleorg"),
         ("call +49 (0)30 123456", "4930123456"),
         ("call +49 30 123456", "4930123456"),
         ("call (555) 123-4567", "5551234567"),
@@ -158,6 +167,7 @@ def test_what_is_written_together_is_found_by_its_compound(query: str, content: 
 
 def test_a_compound_longer_than_a_word_has_no_whole() -> None:
     assert "ab" * 32 in texts("ab-" * 31 + "ab")
+    assert "ab" * 32 in texts("ab-" * 31 + "ab.txt")
     assert max(map(len, texts("ab-" * 32 + "ab"))) < WORD_CHARS_MAX
 
 

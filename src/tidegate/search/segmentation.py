@@ -9,7 +9,7 @@ import enum
 import re
 import unicodedata
 from functools import cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Literal, NamedTuple
 
 WORD_CHARS_MAX = 64
@@ -94,7 +94,7 @@ def _patterns() -> _Patterns:
     )
 
 
-_JOINT = re.compile(r"[-./@:\\&]")
+_JOINT = re.compile(r"([-./@:\\&])")
 _PUNCTUATION = re.compile(r"[-./@:\\&,'+#]")  # all that a chunk can have
 _COMMA = re.compile("[,']")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -140,7 +140,7 @@ def pieces(text: str) -> list[Piece]:
     The time is linear in the length of the text. ASCII punctuation alone gives no pieces.
     """
     found: list[Piece] = []
-    text = _plain(text).replace("_", "-")
+    text = _plain(text).replace("_", "&")  # the rarest joint: `foo_bar-baz` has two kinds
     for chunk in _patterns().chunk.findall(text):
         if (chunk.isalpha() and (chunk.islower() or chunk.istitle() or chunk.isupper())) or chunk.isdecimal():
             found.append((chunk.lower()[:WORD_CHARS_MAX], _WORD))
@@ -211,9 +211,9 @@ def _normal(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
 
 
 def _compound(chunk: str, found: list[Piece]) -> None:
-    """Add the words of a compound, neighbouring parts joined, and all parts joined; then the name with its sign."""
+    """Add the words of a compound; then joined: neighbours, all with one sort of joint between them, and all."""
     name = chunk.rstrip("+#")
-    parts, dotted = _JOINT.split(name), False
+    parts, joints = (split := _JOINT.split(name))[::2], split[1::2]
     for place, part in enumerate(parts):
         if "," in part or "'" in part:
             parts[place] = _thousands(part, found)
@@ -221,13 +221,27 @@ def _compound(chunk: str, found: list[Piece]) -> None:
             _part(part, found)
         if place:
             pair = parts[place - 1 : place + 1]
-            dotted = pair[0][-1].isdigit() and pair[1][0].isdigit()
-            found.append((("\u00b7" if dotted else "").join(pair).lower()[:WORD_CHARS_MAX], _JOINED))
-    if (len(parts) > 2 or dotted) and sum(map(len, parts)) <= WORD_CHARS_MAX:
-        found.append(("".join(parts).lower(), _JOINED))
+            found.append((("\u00b7" if _are_numbers(pair) else "").join(pair).lower()[:WORD_CHARS_MAX], _JOINED))
+    start = 0
+    for _, alike in groupby(joints):
+        end = start + len(list(alike))
+        _whole(parts[start : end + 1], found)
+        start = end
+    if len(set(joints)) > 1:
+        _whole(parts, found)
     if name != chunk:
         signed = parts[-1][: WORD_CHARS_MAX - 2] + chunk[len(name) :].translate(_SIGNS)
         found.append((signed.lower(), _JOINED))
+
+
+def _whole(parts: list[str], found: list[Piece]) -> None:
+    """Add the parts joined, if they are no longer than a word. Two are added as neighbours, except numbers."""
+    if (len(parts) > 2 or _are_numbers(parts)) and sum(map(len, parts)) <= WORD_CHARS_MAX:
+        found.append(("".join(parts).lower(), _JOINED))
+
+
+def _are_numbers(pair: list[str]) -> bool:
+    return pair[0][-1].isdigit() and pair[1][0].isdigit()
 
 
 def _thousands(number: str, found: list[Piece]) -> str:
