@@ -99,7 +99,7 @@ _PUNCTUATION = re.compile(r"[-./@:\\&,'+#]")  # all that a chunk can have
 _COMMA = re.compile("[,']")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NUMBER_EDGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=\D)(?=\d)")
-_NUMBER_PARTS_MAX = 4  # `iPhone15Pro` has three; more are no words with numbers, but codes
+_NUMBER_PARTS_MAX = 4
 _DATE_TIME = re.compile(r"(?<=-\d\d)T(?=\d\d:)")
 # Telephone, card and account numbers, thousands with spaces. The start of a group is bounded, so it is linear.
 _SPACED_NUMBER = re.compile(r"(?<![\w:])(?:[A-Z]{2})?\d{1,12}(?:[ ()./-]{1,2}\d{1,12})+(?![\w:])")
@@ -256,7 +256,7 @@ def _thousands(number: str, found: list[Piece]) -> str:
 def _part(part: str, found: list[Piece]) -> None:
     """Add the words of a part without joints, in order, and the part if it has several."""
     runs = [part] if part.isalpha() else _NUMBER_EDGE.split(part)
-    if len(runs) > 2 and (len(runs) > _NUMBER_PARTS_MAX or any(len(run) == 1 and run.isalpha() for run in runs)):
+    if len(runs) > 2 and _is_code(runs):
         runs = [part]
     for run in runs:
         words = _CAMEL.split(run)
@@ -265,6 +265,12 @@ def _part(part: str, found: list[Piece]) -> None:
             found.append((run.lower()[:WORD_CHARS_MAX], _JOINED))
     if len(runs) > 1:
         found.append((part.lower()[:WORD_CHARS_MAX], _JOINED))
+
+
+def _is_code(runs: list[str]) -> bool:
+    """Return whether letters and numbers in turn are one word, like B2B; 12h30 and iPhone15Pro are three."""
+    has_single_letter = any(len(run) == 1 and run.isalpha() for run in runs)
+    return len(runs) > _NUMBER_PARTS_MAX or (has_single_letter and not runs[0].isdigit())
 
 
 def _unspaced(run: str, found: list[Piece], *, paired: bool) -> None:
