@@ -7,10 +7,8 @@ nothing else, so hidden memories do not affect it (P5).
 """
 
 import math
-from bisect import bisect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from tidegate.search.analysis import Query, Word
 from tidegate.search.language import is_function_word
@@ -99,9 +97,9 @@ def _ngrams(query: Query, texts: Sequence[str], discounts: Sequence[float]) -> l
     for word in query.words:
         for ngram in _ngrams_of(word):
             weights[ngram] = max(weights.get(ngram, 0.0), word.weight)
-    gains, holders_of = [0.0] * len(texts), _holders(texts)
+    gains = [0.0] * len(texts)
     for ngram, weight in weights.items():
-        holders = holders_of(ngram)
+        holders = _holders(ngram, texts)
         worth = weight * _rarity(len(holders), len(texts))
         for number in holders:
             gains[number] += worth
@@ -128,9 +126,8 @@ def _feedback(query: Query, texts: Sequence[str], scores: Sequence[float], disco
         for word in _words(texts[number], asked):
             support[word] = support.get(word, 0.0) + relevance
     weighed: list[tuple[float, str, float, list[int]]] = []
-    holders_of = _holders(texts)
     for word in sorted(support, key=lambda word: (-support[word], word))[:_CONSIDERED_MAX]:
-        holders = holders_of(word)
+        holders = _holders(word, texts)
         if len(holders) > 1:
             rarity = _rarity(len(holders), len(texts))
             weighed.append((support[word] * rarity, word, rarity, holders))
@@ -146,7 +143,7 @@ def _feedback(query: Query, texts: Sequence[str], scores: Sequence[float], disco
 def _words(text: str, asked: set[str]) -> dict[str, None]:
     """Return the words of a text that may be feedback, each once, short ones with spaces around them."""
     found: dict[str, None] = {}
-    for word in text.split():
+    for word in dict.fromkeys(text.split()):
         if is_unspaced(word):
             found |= dict.fromkeys(gram for gram in grams(word) if gram not in asked)
         elif len(word) > 1 and word not in asked and not is_function_word(word):
@@ -154,20 +151,8 @@ def _words(text: str, asked: set[str]) -> dict[str, None]:
     return found
 
 
-def _holders(texts: Sequence[str]) -> Callable[[str], list[int]]:
-    """Return a function that says which texts hold a part of a text: one look through all of them is fastest."""
-    joined = "\n".join(texts)  # no skeleton has a line end in it
-    ends = list(accumulate(len(text) + 1 for text in texts))
-
-    def holders_of(part: str) -> list[int]:
-        found = list[int]()
-        at = joined.find(part)
-        while at >= 0:
-            found.append(number := bisect(ends, at))
-            at = joined.find(part, ends[number])
-        return found
-
-    return holders_of
+def _holders(part: str, texts: Sequence[str]) -> list[int]:
+    return [number for number, text in enumerate(texts) if part in text]
 
 
 def _rarity(holders: int, total: int) -> float:
