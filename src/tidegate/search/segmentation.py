@@ -60,7 +60,9 @@ class _Patterns(NamedTuple):
 
     unspaced: runs that are cut into pairs, or into threes; unspaced_letter: any letter of them. gap: anything between
     words. accent: also vowel points and the Arabic stretch, but no vowel signs or tones of Hindi or Thai, and no Kana
-    voicing. digits: not in ASCII. alike, variant: what the tables have.
+    voicing. digits: not in ASCII. alike, variant: what the tables have. persian: a joiner or a space between a word and
+    such a part of it as Persian also writes together; in other scripts a joiner only shapes letters. spaced_number:
+    telephone, card and account numbers, thousands with spaces; its groups are bounded, so it is linear.
     """
 
     chunk: re.Pattern[str]
@@ -71,6 +73,8 @@ class _Patterns(NamedTuple):
     digits: re.Pattern[str]
     alike: re.Pattern[str]
     variant: re.Pattern[str]
+    persian: re.Pattern[str]
+    spaced_number: re.Pattern[str]
 
 
 @cache
@@ -83,14 +87,20 @@ def _patterns() -> _Patterns:
     word = rf"\w[\w{marks}]*"  # nothing to retry, so linear
     joint = r"(?:[-./@:\\&]|(?<=\d)[,'](?=(?:\d\d[,']){0,3}\d{3}(?!\d)))"  # 1,234,567 and 12,34,567
     return _Patterns(
-        re.compile(rf"{word}(?:{joint}{word})*(?:[+#]{{1,2}}(?!\w))?|[^\w\s\x00-\x7f{marks}]"),
-        re.compile(f"([{_PAIRED}]+)|([{_TRIPLED}]+)"),
-        re.compile(f"[{_PAIRED}{_TRIPLED}]"),
-        re.compile(rf"[^\w{marks}]+|_+"),
-        re.compile(f"[{_ACCENTS}]"),
-        re.compile(r"[^\D0-9]+"),
-        re.compile(f"[{''.join(_ALIKE)}]"),
-        re.compile(f"[{''.join(_VARIANTS)}]"),
+        chunk=re.compile(rf"{word}(?:{joint}{word})*(?:[+#]{{1,2}}(?!\w))?|[^\w\s\x00-\x7f{marks}]"),
+        unspaced=re.compile(f"([{_PAIRED}]+)|([{_TRIPLED}]+)"),
+        unspaced_letter=re.compile(f"[{_PAIRED}{_TRIPLED}]"),
+        gap=re.compile(rf"[^\w{marks}]+|_+"),
+        accent=re.compile(f"[{_ACCENTS}]"),
+        digits=re.compile(r"[^\D0-9]+"),
+        alike=re.compile(f"[{''.join(_ALIKE)}]"),
+        variant=re.compile(f"[{''.join(_VARIANTS)}]"),
+        persian=re.compile(
+            r"(?<=[\u0620-\u06ff])\u200c(?=[\u0620-\u06ff])"
+            r"| (?:(?<=\bم[یي] )|(?<=\bنم[یي] ))(?=[\u0620-\u06ff])"
+            r"|(?<=[\u0620-\u06ff]) (?=(?:ها|ها[یي]|ها[یي][یي]|تر|تر[یي]ن)\b)"
+        ),
+        spaced_number=re.compile(r"(?<![\w:])(?:[A-Z]{2})?\d{1,12}(?:[ ()./-]{1,2}\d{1,12})+(?![\w:])"),
     )
 
 
@@ -101,8 +111,6 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NUMBER_EDGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=\D)(?=\d)")
 _NUMBER_PARTS_MAX = 4
 _DATE_TIME = re.compile(r"(?<=-\d\d)T(?=\d\d:)")
-# Telephone, card and account numbers, thousands with spaces. The start of a group is bounded, so it is linear.
-_SPACED_NUMBER = re.compile(r"(?<![\w:])(?:[A-Z]{2})?\d{1,12}(?:[ ()./-]{1,2}\d{1,12})+(?![\w:])")
 _SPACED_NUMBER_CHARS = range(5, 35)
 _SPACED_DIGITS = re.compile(r"\d(?:[ ()][ ()./-]?|[./-][ ()])\d")  # faster, and most texts have none
 _GAP_ASCII = dict.fromkeys((point for point in range(128) if not chr(point).isalnum()), " ")
@@ -113,24 +121,13 @@ _ALIKE = (
     | dict.fromkeys("\u2018\u2019\u201b\u02b9\u02bb\u02bc\u02bd\u02be\u02bf\u02c8\u02ee\u07f4\u07f5\ua78b\ua78c", "'")
     | {"\u066b": ".", "\u066c": ","}  # Arabic: of decimals, of thousands
 )
-# Persian writes a joiner, a space or nothing between a word and these parts of it. Elsewhere a joiner shapes letters.
-_PERSIAN = re.compile(
-    r"(?<=[\u0620-\u06ff])\u200c(?=[\u0620-\u06ff])"
-    r"| (?:(?<=\bم[یي] )|(?<=\bنم[یي] ))(?=[\u0620-\u06ff])"
-    r"|(?<=[\u0620-\u06ff]) (?=(?:ها|ها[یي]|ها[یي][یي]|تر|تر[یي]ن)\b)"
-)
 _PERSIAN_HINTS = ("\u200c", "م\u06cc ", "م\u064a ", " ها", " تر")
 _SIGNS = str.maketrans("+#", "\uff0b\uff03")  # full-width: an index term has no ASCII punctuation
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 # Any mark that is not a letter; a letter or a space begins a new run. And the two letters that normalise to marks.
 # In a run of 32 each 32nd character is one, and 8 in a row of each fourth: few texts are looked through completely.
 _MARKS_RUNS = {step: re.compile(rf"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){{{32 // step}}}") for step in (32, 4, 1)}
-_VARIANTS = {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ς": "σ"} | {
-    "ى": "ي",
-    "ة": "ه",
-    "ک": "ك",
-    "ی": "ي",
-}
+_VARIANTS = {"ß": "ss", "þ": "th", "æ": "ae", "œ": "oe"} | dict(zip("øłđðıςىةکی", "olddiσيهكي", strict=True))
 
 
 def pieces(text: str) -> list[Piece]:
@@ -193,7 +190,7 @@ def _plain(text: str) -> str:
     text = _normal("NFKC", text)[: 2 * len(text) + _ROOM_CHARS]
     text = _patterns().digits.sub(lambda run: "".join(str(unicodedata.decimal(digit)) for digit in run[0]), text)
     if any(hint in text for hint in _PERSIAN_HINTS):
-        text = _PERSIAN.sub("-", text)
+        text = _patterns().persian.sub("-", text)
     text = _patterns().alike.sub(lambda sign: _ALIKE[sign[0]], text)
     return _patterns().unspaced.sub(r" \g<0> ", text) if is_unspaced(text) else text
 
@@ -283,7 +280,7 @@ def _unspaced(run: str, found: list[Piece], *, paired: bool) -> None:
 
 def _spaced_numbers(text: str, found: list[Piece]) -> None:
     """Add numbers that are written in groups, without the spaces and the zero that is not dialled from abroad."""
-    for number in _SPACED_NUMBER.findall(text):
+    for number in _patterns().spaced_number.findall(text):
         if _SPACED_DIGITS.search(number):
             joined = "".join(filter(str.isalnum, number.replace("(0)", "")))
             if len(joined) in _SPACED_NUMBER_CHARS:
