@@ -88,16 +88,18 @@ def test_an_import_says_what_it_did_and_what_it_refused(cli: Run, tmp_path: Path
     )
     dry = cli("import", path, "--level", "INTERNAL", "--dry-run")
     assert (dry.code, cli("list", "--json", "--level", "INTERNAL").json["memories"]) == (1, [])
-    assert dry.out.startswith("would import from tidegate at INTERNAL: 1 created")
+    assert dry.out.startswith("would import from tidegate (detected; --from overrides) at INTERNAL: 1 created")
     assert dry.out.endswith("1 refused\ncreate  a\n")
     ran = cli("import", path, "--level", "INTERNAL")
     assert ran.code == 1
-    assert ran.out == "imported from tidegate at INTERNAL: 1 created, 0 updated, 0 unchanged, 0 skipped, 1 refused\n"
+    counts = "1 created, 0 updated, 0 unchanged, 0 skipped, 1 refused"
+    assert ran.out == f"imported from tidegate (detected; --from overrides) at INTERNAL: {counts}\n"
     reason = "classification: is higher than INTERNAL, the level of this import; to import it, use `--level RESTRICTED`"
     assert ran.err == f"refused: line 2: {reason}\n"
     again = cli("import", path, "--level", "INTERNAL", "--json")
     assert again.json == {
         "source": "tidegate",
+        "detected": True,
         "level": "INTERNAL",
         "created": 0,
         "updated": 0,
@@ -145,7 +147,31 @@ def test_a_strict_import_is_refused_whole(cli: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "in.jsonl", {"key": "a", "content": "x"}, {"key": "b"})
     ran = cli("import", path, "--strict", "--json")
     assert (ran.code, ran.error["code"]) == (1, "REFUSED")
+    assert ran.error["notices"] == [{"place": "line 2", "reason": "content: must be a string", "refused": True}]
     assert cli("list", "--json").json["memories"] == []
+    told = cli("import", path, "--strict")
+    assert (told.code, told.out) == (1, "")
+    refused, error = told.err.splitlines()
+    assert refused == "refused: line 2: content: must be a string"
+    assert error.startswith("tidegate: file: 1 of its memories were refused")
+
+
+def test_the_kind_of_a_file_is_said_and_whether_it_was_detected(cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "memories.json"
+    path.write_text('{"results": [{"id": "1", "memory": "Likes tea"}], "relations": []}')
+    ran = cli("import", str(path))
+    assert ran.out.startswith("imported from mem0 (detected; --from overrides) at PUBLIC: 1 created")
+    assert cli("import", str(path), "--from", "mem0").out.startswith("imported from mem0 at PUBLIC: 0 created")
+    assert cli("import", str(path), "--from", "mem0", "--json").json["detected"] is False
+
+
+def test_an_import_that_takes_nothing_in_says_so(cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "memories.json"
+    path.write_text('{"results": [], "relations": []}')
+    ran = cli("import", str(path))
+    assert (ran.code, ran.err) == (0, "note: file: holds no memories of the kind mem0\n")
+    (notice,) = cli("import", str(path), "--json").json["notices"]
+    assert notice["reason"] == "holds no memories of the kind mem0"
 
 
 def test_a_session_gives_the_level_and_is_entered_in_the_audit(cli: Run, tmp_path: Path) -> None:
@@ -189,7 +215,7 @@ def test_progress_is_told_on_standard_error(cli: Run, tmp_path: Path, monkeypatc
 def test_a_name_in_a_notice_cannot_forge_a_line(cli: Run, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
-    (notes / "a\x1b[2J\nrefused: x.md").write_text("")
+    (notes / "a\x1b[2J\nrefused: x.md").write_text("x")
     ran = cli("import", str(notes))
     assert ran.err == "refused: a\\x1b[2J\\nrefused: x.md: key: must not contain control characters, " \
         "line separators or bidirectional controls\n"  # fmt: skip

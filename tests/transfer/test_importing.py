@@ -6,7 +6,7 @@ import json
 import os
 import tracemalloc
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tidegate.records.memory import Memory
 from tidegate.records.record import Origin
 from tidegate.transfer import transfer as transfer_module
 from tidegate.transfer.importers.raw_memory import Source
+from tidegate.transfer.importing import _past
 
 YESTERDAY = NOW - timedelta(days=1)
 BREAKS = "\ufeffa\r\nb\rc\n\u2028d\x85e"
@@ -320,26 +321,115 @@ def test_t09_times_with_and_without_zones_are_stored_in_utc(scene: Scene, monkey
     ]
 
 
-def test_t13_odd_times_are_stored_sensibly_or_refused_by_line(scene: Scene) -> None:
+def test_t13_odd_times_are_stored_sensibly_or_left_out_and_said(scene: Scene) -> None:
     times = [
         "2016-12-31T23:59:60Z", "0001-01-01", "9999-12-31T23:59:59.999999999Z", "1969-07-20", 1700000000000,
-        "2024-05-01T24:00", "2026-02-30", [],
+        "2024-05-01T24:00", "20240501", 202405011230, "", " null ", None, "2026-02-30", [], 2024, "yesterday", 10**400,
     ]  # fmt: skip
-    path = scene.lines(*(line(f"k{number}", updated_at=time) for number, time in enumerate(times)))
-    assert scene.take(path).said == [
+    path = scene.lines(*(line(f"k{number:02}", updated_at=time) for number, time in enumerate(times)))
+    os.utime(path, (YESTERDAY.timestamp(), YESTERDAY.timestamp()))
+    taken = scene.take(path, strict=True)
+    assert taken.counts == (len(times), 0, 0, 0, 0)
+    assert taken.said == [
         "note: line 3: its time is in the future; the time of the file is used",
-        "refused: line 7: updated_at: is not a day of the calendar",
-        "refused: line 8: updated_at: is not a time",
+        "note: line 12: updated_at: is not a day of the calendar; the time is left out",
+        "note: line 13: updated_at: is not a time; the time is left out",
+        "note: line 14: updated_at: is not a plausible time; the time is left out",
+        "note: line 15: updated_at: is not an ISO 8601 time; the time is left out",
+        "note: line 16: updated_at: is out of range; the time is left out",
     ]
+    file_time = YESTERDAY.isoformat()[:19]
     assert [each["updated_at"][:19] for each in scene.export()[1:]] == [
         "2017-01-01T00:00:00",
         "0001-01-01T00:00:00",
-        "2026-03-01T12:00:00",
+        file_time,
         "1969-07-20T00:00:00",
         "2023-11-14T22:13:20",
         "2024-05-02T00:00:00",
+        "2024-05-01T00:00:00",
+        "2024-05-01T12:30:00",
+        *[file_time] * 8,
     ]
-    assert len(scene.store.session(AGENT).memory.list().page().memories) == 6
+
+
+@pytest.mark.parametrize("name", ["created_at", "updated_at"])
+@pytest.mark.parametrize(
+    ("source", "entry"),
+    [
+        (Source.MEM0, {"id": "1", "memory": "x"}),
+        (Source.CHATGPT, {"id": "1", "content": "x"}),
+        (Source.MEMORY_SERVICE, {"content": "x", "content_hash": "h"}),
+    ],
+)
+def test_every_source_leaves_out_a_time_that_is_none_and_says_so(
+    scene: Scene, source: Source, entry: dict[str, Any], name: str
+) -> None:
+    taken = scene.take(scene.lines([{**entry, name: "last May"}]))
+    assert (taken.done.source, taken.counts) == (source, (1, 0, 0, 0, 0))
+    assert taken.said == [f"note: entry 1: {name}: is not an ISO 8601 time; the time is left out"]
+    assert scene.take(scene.lines([{**entry, name: ""}])).said == []
+
+
+def test_b10_a_bare_day_in_a_note_is_a_day_and_a_year_is_no_time(scene: Scene) -> None:
+    notes = {"day": "20240501", "minute": "202405011230", "year": "2024", "none": "", "null": "null"}
+    for name, time in notes.items():
+        scene.file(f"---\ncreated: {time}\n---\nx", f"notes/{name}.md")
+    taken = scene.take(scene.folder / "notes")
+    assert taken.counts == (5, 0, 0, 0, 0)
+    assert taken.said == ["note: year.md: created_at: is not a plausible time; the time is left out"]
+    assert memory(scene, "day").created_at == datetime(2024, 5, 1, tzinfo=UTC)
+    assert memory(scene, "minute").created_at == datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
+    for name in ("year", "none", "null"):
+        assert memory(scene, name).created_at == memory(scene, name).updated_at
+
+
+def test_a_note_whose_time_cannot_be_read_has_that_of_its_file(scene: Scene) -> None:
+    path = scene.file("---\nupdated: soon\n---\nx", "notes/n.md")
+    os.utime(path, (YESTERDAY.timestamp(), YESTERDAY.timestamp()))
+    scene.take(scene.folder / "notes")
+    assert memory(scene, "n").updated_at == YESTERDAY
+
+
+def test_a_file_whose_own_time_is_no_time_counts_as_written_now() -> None:
+    assert _past(1e300, NOW) == _past(float("nan"), NOW) == _past(None, NOW) == NOW
+
+
+@pytest.mark.parametrize(
+    "expiry", [Expiry(levels={Level.PUBLIC: timedelta(days=30)}), Expiry(tags={"t": timedelta(1)})]
+)
+def test_b10_a_memory_that_expiry_would_hide_at_once_is_skipped_and_said(opening: Open, expiry: Expiry) -> None:
+    scene = opening(expiry=expiry)
+    path = scene.lines(line("old", updated_at="20240501", tags=["t"]), line("new", updated_at="2026-03-01", tags=["t"]))
+    reason = "it is older than `expiry` in config.toml lets a memory live; it is left out"
+    for dry_run in (True, False):
+        taken = scene.take(path, dry_run=dry_run)
+        assert (taken.counts, taken.said) == ((1, 0, 0, 1, 0), [f"note: line 1: {reason}"])
+    assert scene.content("old") is None
+    assert scene.content("new") == "c"
+
+
+def test_an_update_that_expiry_would_hide_at_once_is_skipped_too(opening: Open) -> None:
+    scene = opening(expiry=Expiry(tags={"t": timedelta(days=1)}))
+    scene.take(scene.lines(line(updated_at="2024-05-01")))
+    taken = scene.take(scene.lines(line(content="other", updated_at="2024-05-02", tags=["t"])))
+    assert taken.counts == (0, 0, 0, 1, 0)
+    assert scene.content("k") == "c"
+
+
+def test_an_empty_text_of_another_program_is_skipped_and_said(scene: Scene) -> None:
+    for name, text in {"a": "", "b": " \n\u200b\n", "c": "\ufeff", "d": "x", "e": "---\ntags: a\n---\n"}.items():
+        scene.file(text, f"notes/{name}.md")
+    taken = scene.take(scene.folder / "notes", strict=True)
+    assert taken.counts == (2, 0, 0, 3, 0)
+    assert taken.said == ["note: a.md: is empty", "note: b.md: is empty", "note: c.md: is empty"]
+    assert scene.take(scene.folder / "notes" / "a.md").said == ["note: a.md: is empty"]
+    mem0 = scene.take(scene.lines([{"id": "1", "memory": " "}, {"id": "2", "memory": "x"}]))
+    assert (mem0.counts, mem0.said) == ((1, 0, 0, 1, 0), ["note: entry 1: is empty"])
+
+
+def test_a_source_that_holds_nothing_says_so(scene: Scene) -> None:
+    path = scene.lines({"format": "tidegate-export", "version": 1, "level": "PUBLIC"})
+    assert scene.take(path).said == ["note: file: holds no memories of the kind tidegate"]
 
 
 def test_a_memory_without_times_has_that_of_the_file(scene: Scene) -> None:

@@ -19,6 +19,7 @@ from tidegate.cli.common import (
     options,
     show,
 )
+from tidegate.errors import Refused
 from tidegate.records.jsonable import jsonable
 from tidegate.transfer.importers.raw_memory import Source
 
@@ -71,14 +72,15 @@ def export(file: str | None) -> None:
 @click.option("--exact", is_flag=True, help="Skip memories labelled with a level other than the import's.")
 @click.option("--overwrite", is_flag=True, help="Also replace memories that were saved later here.")
 @click.option("--restore-deleted", is_flag=True, help="Also restore memories that were deleted here.")
-@click.option("--strict", is_flag=True, help="Import nothing if any memory is refused.")
+@click.option("--strict", is_flag=True, help="Import nothing if any memory is refused; the refused are listed.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 def import_(file: str, source: Source | None, source_agent: str | None, **rules: bool) -> int:
     """Import memories from FILE, all at --level or the session's level, in one transaction.
 
-    The format of FILE is detected from its content, unless --from names it. Each memory is marked as imported. A memory
-    that FILE marks with a level above the import's is refused, and its place is shown; the others are imported, and the
-    exit code is 1. Importing the same file again changes nothing.
+    The kind of FILE is detected from all of its content and shown, unless --from names it. Each memory is marked as
+    imported. A memory that FILE marks with a level above the import's is refused, and its place is shown; the others
+    are imported, and the exit code is 1. An empty note is skipped, and so is a time that cannot be read; both are
+    shown. Importing the same file again changes nothing.
     """
     from tidegate.transfer.importing import Rules
 
@@ -89,17 +91,22 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
         if options().json:
             notices.append(notice)
 
-    with open_at_level() as (store, level, session):
-        done = store.transfer(options().agent).import_from(
-            file,
-            level,
-            session=session,
-            source=source,
-            source_agent=source_agent,
-            rules=Rules(**rules),
-            notice=hear,
-            progress=_progress,
-        )
+    try:
+        with open_at_level() as (store, level, session):
+            done = store.transfer(options().agent).import_from(
+                file,
+                level,
+                session=session,
+                source=source,
+                source_agent=source_agent,
+                rules=Rules(**rules),
+                notice=hear,
+                progress=_progress,
+            )
+    except Refused as error:
+        if notices:  # of --strict, with --json; people have read them already
+            error.details["notices"] = notices
+        raise
     result: dict[str, Any] = {**jsonable(done), "notices": notices}
     if not done.dry_run:
         del result["creates"], result["updates"]
@@ -170,7 +177,9 @@ def _progress(what: str, done: int) -> None:
 
 def _import_lines(done: Imported) -> Iterable[str]:
     counts = f"{done.created} created, {done.updated} updated, {done.unchanged} unchanged, {done.skipped} skipped"
-    yield f"{_would(done.dry_run, 'import')} from {done.source} at {done.level}: {counts}, {done.refused} refused"
+    detected = " (detected; --from overrides)" if done.detected else ""
+    did = f"{_would(done.dry_run, 'import')} from {done.source}{detected} at {done.level}"
+    yield f"{did}: {counts}, {done.refused} refused"
     for verb, keys in (("create", done.creates), ("update", done.updates)):
         yield from (f"{verb}  {output.escape(key)}" for key in keys[:_KEYS_MAX])
         if len(keys) > _KEYS_MAX:

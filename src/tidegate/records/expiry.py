@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -22,8 +22,12 @@ class Bygone:
 
     def holds(self, record: Record) -> bool:
         """Return whether the record is one of them."""
-        times = (self.all, *(self.tags.get(tag) for tag in record.tags))
-        return any(time is not None and record.updated_at <= time for time in times)
+        return self.reaches(record.tags, record.updated_at)
+
+    def reaches(self, tags: Collection[str], saved_at: datetime) -> bool:
+        """Return whether a memory with these tags that was last saved at that time is one of them."""
+        times = (self.all, *(self.tags.get(tag) for tag in tags))
+        return any(time is not None and saved_at <= time for time in times)
 
 
 NONE_BYGONE = Bygone()

@@ -11,13 +11,19 @@ from tidegate.errors import InvalidArgument
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO = re.compile(
     r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
-    r"(?:[T ](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,18}))?)?"
+    r"(?:[Tt ](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,18}))?)?"
     r"\s?(?P<zone>Z|z|UTC|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII,
 )
+_BASIC = re.compile(  # without marks between the parts; also without a T, as in the names of notes
+    r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)"
+    r"(?:[Tt ]?(?P<hour>\d\d)(?P<minute>\d\d)(?:(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,18}))?)?"
+    r"(?P<zone>Z|z|[+-]\d\d(?::?\d\d)?)?)?",
+    re.ASCII,
+)
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,9})?", re.ASCII)
-# From here on a number would be centuries away in seconds, and so on for each finer unit.
-_SECONDS_PARTS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+_SECONDS_MIN, _SECONDS_MAX = 631_152_000, 4_102_444_800  # the years 1990 to 2099
+_UNITS = (1, 10**3, 10**6, 10**9)  # of a second; no number is plausible in two of them, or is also a day
 
 # Durations
 _DURATION = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])|0", re.ASCII)
@@ -37,33 +43,39 @@ def write_timestamp(at: datetime) -> str:
 def read_timestamp(value: object) -> datetime:
     """Return the time that a value names, in UTC.
 
-    Text: ISO 8601, of a day or a time of day; without a zone it is UTC; a leap second counts as the second after it,
-    24:00 as the start of the next day; digits beyond microseconds are cut. Numbers, also as text: since 1970, in
-    seconds, or in milli-, micro- or nanoseconds if seconds would be past the year 5138.
+    Text: ISO 8601, of a day or a time of day, also without marks (20240501); without a zone it is UTC; a leap second
+    counts as the second after it, 24:00 as the start of the next day; digits beyond microseconds are cut. Numbers, also
+    as text: such a day or minute, or a time from 1990 to 2099 in seconds, milli-, micro- or nanoseconds since 1970.
     Raises: NotATimeError.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise NotATimeError("is not a time")
-    text = value.strip() if isinstance(value, str) else None
     try:
-        if text is None:
-            return _since_epoch(float(value))
-        return _since_epoch(float(text)) if _NUMBER.fullmatch(text) else _iso(text)
+        if isinstance(value, str):
+            text = value.strip()
+            number = float(text) if _NUMBER.fullmatch(text) else None
+        else:
+            number = float(value)
+            text = str(int(number)) if number.is_integer() else ""
+        since_epoch = None if number is None else _since_epoch(number)
+        return since_epoch or _iso(text, numeric=number is not None)
     except OverflowError:
         raise NotATimeError("is out of range") from None
 
 
-def _since_epoch(number: float) -> datetime:
+def _since_epoch(number: float) -> datetime | None:
+    """Return a plausible time since 1970; None for any other number."""
     if not math.isfinite(number):
         raise NotATimeError("is not a time")
-    unit = next((unit for least, unit in _SECONDS_PARTS if abs(number) >= least), 1.0)
-    return _EPOCH + timedelta(seconds=number / unit)
+    seconds = (number / unit for unit in _UNITS)
+    plausible = next((each for each in seconds if _SECONDS_MIN <= each < _SECONDS_MAX), None)
+    return None if plausible is None else _EPOCH + timedelta(seconds=plausible)
 
 
-def _iso(text: str) -> datetime:
-    match = _ISO.fullmatch(text)
+def _iso(text: str, *, numeric: bool) -> datetime:
+    match = _BASIC.fullmatch(text) or _ISO.fullmatch(text)
     if match is None:
-        raise NotATimeError("is not an ISO 8601 time")
+        raise NotATimeError("is not a plausible time" if numeric else "is not an ISO 8601 time")
     year, month, day, hour, minute, second = (int(match[name] or 0) for name in _PARTS)
     if hour > 24 or minute > 59 or second > 60 or (hour == 24 and minute + second > 0):
         raise NotATimeError("is not a time of day")

@@ -29,6 +29,8 @@ from tidegate.storage.base import Compartment, CompartmentReader
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 from tidegate.transfer.importers.registry import OpenedSource
 
+_ZERO_WIDTH = "\ufeff\u200b\u2060"
+_NO_TIMES = ("", "null", "none", "~")
 _LABEL_SHIFT = 48  # the level above these bits, the place in the file below: of two lines for a key the higher wins
 
 
@@ -60,10 +62,12 @@ class Rules:
 class Imported(JsonObject):
     """What an import did, or would do. Each memory of the source counts once.
 
+    detected: whether the kind of source was detected, not named by the owner.
     creates, updates: the keys of a dry run, in the order of the source; empty after an import.
     """
 
     source: Source
+    detected: bool
     level: Level
     created: int
     updated: int
@@ -84,6 +88,7 @@ class ImportOutcome(StrEnum):
     OUTRANKED = "another line for the same key takes precedence"
     NEWER_HERE = "the memory here was saved later; it is kept"
     DELETED_HERE = "it was deleted here; it stays deleted"
+    EXPIRED = "it is older than `expiry` in config.toml lets a memory live; it is left out"
 
     @property
     def is_skip(self) -> bool:
@@ -141,7 +146,8 @@ class Import:
         self._rules = rules
         self._notice = notice
         self._progress = progress
-        self._written_at = _written_at(opened, self._act.at)
+        self._written_at = _past(opened.modified_at, self._act.at)
+        self._bygone = context.expiry.bygone(level, self._act.at)
         self._would: dict[ImportOutcome, list[str]] = {ImportOutcome.CREATE: [], ImportOutcome.UPDATE: []}
 
     def run(self) -> Imported:
@@ -155,6 +161,8 @@ class Import:
             )
         if survey.elsewhere:
             self._notice(Notice("file", _left_out(survey.elsewhere), refused=False))
+        if not (survey.rows or survey.refused or survey.skipped or survey.elsewhere):
+            self._notice(Notice("file", f"holds no memories of the kind {self._opened.source}", refused=False))
         provider, agent, level = self._context.provider, self._context.agent, self._level
         if self._rules.dry_run or not survey.rows:
             with provider.view(agent, level) as view:
@@ -166,6 +174,7 @@ class Import:
                     outcomes = self._apply(survey, own, own)
         return Imported(
             source=self._opened.source,
+            detected=self._opened.detected,
             level=self._level,
             created=outcomes[ImportOutcome.CREATE],
             updated=outcomes[ImportOutcome.UPDATE],
@@ -213,7 +222,7 @@ class Import:
             outcomes[outcome] += 1
             if outcome.is_skip:
                 self._notice(Notice(memory.place, str(outcome), refused=False))
-            elif own is not None and outcome is not ImportOutcome.UNCHANGED:
+            elif own is not None and outcome in self._would:
                 self._write(own, memory, present, outcome)
             elif self._rules.dry_run and outcome in self._would:
                 self._would[outcome].append(memory.key)
@@ -223,6 +232,11 @@ class Import:
         return outcomes
 
     def _outcome(self, memory: _Candidate, present: Record | None) -> ImportOutcome:
+        change = self._change(memory, present)
+        expired = change in self._would and self._bygone.reaches(memory.tags, _saved_at(memory, present))
+        return ImportOutcome.EXPIRED if expired else change  # never created, and then not there
+
+    def _change(self, memory: _Candidate, present: Record | None) -> ImportOutcome:
         if present is None:
             return ImportOutcome.CREATE
         if not present.live:  # P8: deleted memories come back only if the owner says so
@@ -235,7 +249,6 @@ class Import:
     def _write(self, own: Compartment, memory: _Candidate, present: Record | None, outcome: ImportOutcome) -> None:
         """Save a memory at the compartment's own level, marked as imported (P10), and its audit entry (P9)."""
         live = present if present is not None and present.live else None
-        least = max(present.updated_at, present.deleted_at or present.updated_at) if present else memory.updated_at
         draft = Draft(
             kind=RecordKind.MEMORY,
             key=memory.key,
@@ -245,7 +258,7 @@ class Import:
             version=present.version + 1 if present else 1,
             nonce=nonce_of(self._act.ids()),
             created_at=live.created_at if live else memory.created_at,
-            updated_at=max(memory.updated_at, least),  # no time runs backwards
+            updated_at=_saved_at(memory, present),
         )
         own.put(draft, analyse(draft.key, draft.tags, draft.content))
         own.append(event_of(own.place, self._act, Action.IMPORT, draft, outcome))
@@ -258,6 +271,9 @@ class Import:
         for found in self._opened.read():
             if isinstance(found, Rejected):
                 yield Notice(found.place, found.reason, found.refused)
+                continue
+            if self._is_empty(found):
+                yield Notice(found.place, "is empty", refused=False)
                 continue
             try:
                 label = _label(found.label, self._level)
@@ -273,6 +289,12 @@ class Import:
             else:
                 yield memory
 
+    def _is_empty(self, found: RawMemory) -> bool:
+        """Return whether another program kept an empty text. Tidegate itself keeps none: that is a fault."""
+        if self._opened.source is Source.TIDEGATE or not isinstance(found.content, str):
+            return False
+        return all(char.isspace() or char in _ZERO_WIDTH for char in found.content)
+
     def _checked(self, found: RawMemory, label: Level, on_note: Callable[[Notice], object]) -> _Candidate:
         key, content = check_key(found.key, self._limits), check_content(found.content, self._limits)
         tags = check_tags(found.tags, self._limits)
@@ -281,13 +303,26 @@ class Import:
 
     def _times(self, found: RawMemory, on_note: Callable[[Notice], object]) -> tuple[datetime, datetime]:
         """Return its last and first save times: the source's, else when the source was written; never in the future."""
-        created_at, updated_at = _time("created_at", found.created_at), _time("updated_at", found.updated_at)
+        created_at = self._time(found.place, "created_at", found.created_at, on_note)
+        updated_at = self._time(found.place, "updated_at", found.updated_at, on_note)
         if any(time is not None and time > self._act.at for time in (created_at, updated_at)):
             # Not the present, or each import would override the memory saved here.
             on_note(Notice(found.place, "its time is in the future; the time of the file is used", refused=False))
-        saved_at = updated_at or created_at or self._written_at
-        updated_at = saved_at if saved_at <= self._act.at else self._written_at
+        own_file = None if found.written_at is None else _past(found.written_at, self._act.at)
+        written_at = own_file or self._written_at
+        saved_at = updated_at or own_file or created_at or written_at
+        updated_at = saved_at if saved_at <= self._act.at else written_at
         return updated_at, min(created_at or updated_at, updated_at)
+
+    def _time(self, place: str, name: str, value: object, on_note: Callable[[Notice], object]) -> datetime | None:
+        """Return a time of the source; None if it has none, or one that cannot be read, which is said."""
+        if value is None or (isinstance(value, str) and value.strip().lower() in _NO_TIMES):
+            return None
+        try:
+            return read_timestamp(value)
+        except NotATimeError as error:
+            on_note(Notice(place, f"{name}: {error}; the time is left out", refused=False))
+            return None
 
 
 def _rank(memory: _Candidate, place: int) -> int:
@@ -305,17 +340,21 @@ def _label(label: object, level: Level) -> Level:
     return claimed
 
 
-def _time(name: str, value: object) -> datetime | None:
-    try:
-        return None if value is None else read_timestamp(value)
-    except NotATimeError as error:
-        raise InvalidArgument(f"{name}: {error}", argument=name) from None
+def _saved_at(memory: _Candidate, present: Record | None) -> datetime:
+    """Return the time of its save: no time runs backwards."""
+    if present is None:
+        return memory.updated_at
+    return max(memory.updated_at, present.updated_at, present.deleted_at or present.updated_at)
 
 
-def _written_at(opened: OpenedSource, now: datetime) -> datetime:
-    if opened.modified_at is None:
+def _past(written_at: float | None, now: datetime) -> datetime:
+    """Return when a file was written, never in the future; now if that is unknown or no time."""
+    if written_at is None:
         return now
-    return min(datetime.fromtimestamp(opened.modified_at, UTC), now)
+    try:
+        return min(datetime.fromtimestamp(written_at, UTC), now)
+    except (OverflowError, ValueError, OSError):
+        return now
 
 
 def _left_out(count: int) -> str:

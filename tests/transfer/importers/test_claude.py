@@ -86,3 +86,11 @@ def test_several_accounts_are_told_apart_by_place_and_what_is_none_is_refused() 
     assert [each.key for each in read_claude({"conversations_memory": "A"}) if isinstance(each, RawMemory)] == [
         "claude"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "odd"), [("conversations_memory", {"a": 1}), ("project_memories", ["x"]), ("memory_files", "x")]
+)
+def test_a_part_in_an_unknown_form_is_refused_and_not_passed_over(name: str, odd: object) -> None:
+    account = {"conversations_memory": "**A**\nx", name: odd}
+    assert Rejected("memory", f"`{name}` is not of a known form") in list(read_claude(account))

@@ -14,7 +14,7 @@ from tests.yardstick.growth import grows_linearly
 from tidegate.transfer.importers import chatgpt, claude, mcp_memory, mem0
 from tidegate.transfer.importers.front_matter import CHARS_MAX, DEPTH_MAX, UnreadableError, split
 from tidegate.transfer.importers.labels import UNREADABLE, label_in
-from tidegate.transfer.importers.markdown import read_note
+from tidegate.transfer.importers.markdown import Note, read_note
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 from tidegate.transfer.importers.source_file import Memories
 
@@ -22,7 +22,7 @@ ENTITY = {"name": "a", "entityType": "t", "observations": ["classification: REST
 
 
 def note(text: str) -> RawMemory | Rejected:
-    return read_note("n.md", "n.md", text, 1_700_000_000.0)
+    return read_note(Note("n.md", text, 1_700_000_000.0))
 
 
 def taken_in_at_public(text: str) -> bool:

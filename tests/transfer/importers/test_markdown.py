@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tidegate.transfer.importers.labels import UNREADABLE
-from tidegate.transfer.importers.markdown import read_note
+from tidegate.transfer.importers.markdown import Note, read_note
 from tidegate.transfer.importers.raw_memory import RawMemory
 
 
 def note(text: str, name: str = "projects/plan.md") -> RawMemory:
-    found = read_note(name, name, text, 1_700_000_000.0)
+    found = read_note(Note(name, text, 1_700_000_000.0))
     assert isinstance(found, RawMemory)
     return found
 
@@ -21,7 +21,7 @@ def test_a_plain_note_is_its_text_under_its_path() -> None:
         key="projects/plan",
         content="# Plan\n\nSail in May.\n",
         tags=[],
-        updated_at=1_700_000_000.0,
+        written_at=1_700_000_000.0,
     )
     assert note("x", "A.Markdown").key == "A"
     assert note("x", "a.txt").key == "a.txt"

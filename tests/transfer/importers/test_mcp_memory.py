@@ -94,3 +94,11 @@ def test_an_item_of_a_graph_that_is_no_object_is_refused() -> None:
 
 def test_what_is_no_graph_is_refused() -> None:
     assert list(read_graph([ADA])) == [Rejected("file", "has neither entities nor relations")]
+
+
+def test_a_list_that_is_none_is_refused_beside_one_that_is() -> None:
+    relation = {"from": "Ada", "to": "Acme", "relationType": "works at"}
+    refused, ada = read_graph({"entities": {"Ada": {}}, "relations": [relation]})
+    assert refused == Rejected("entities", "is not a list")
+    assert isinstance(ada, RawMemory)
+    assert list(read_graph({"entities": None, "relations": []})) == []

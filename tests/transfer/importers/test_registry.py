@@ -79,7 +79,7 @@ def test_a_file_is_told_by_what_is_in_it(put: Any, content: Any, name: str, sour
 )
 def test_what_cannot_be_told_is_asked_for(put: Any, content: Any) -> None:
     with pytest.raises(
-        InvalidArgument, match="file: its format is not recognised; name it with --from: tidegate, mcp, mem0"
+        InvalidArgument, match="file: its format is not recognised; name it with --from: tidegate, mcp, mcp-"
     ):
         open_source(put(content))
 
@@ -316,7 +316,7 @@ def test_one_note_is_named_by_its_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_taken_for_nothing_but_notes(notes: Path) -> None:
-    with pytest.raises(InvalidArgument, match="is a folder; only Markdown notes"):
+    with pytest.raises(InvalidArgument, match="is a folder; only notes are imported"):
         open_source(notes, Source.CLAUDE)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from tidegate.transfer.importers.labels import highest, label_beside, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source, first_of, key_for
 from tidegate.transfer.importers.source_file import (
+    SHARED,
     Clue,
     Document,
     Memories,
     Read,
     SourceFile,
-    first_entry,
+    entries_in,
     read_document,
 )
 
@@ -18,12 +19,10 @@ _LISTS = ("memories", "memory", "results")
 _EXPECTED = "has no ChatGPT memories; expected a list, or a list in `memories`"
 
 
-def sniff(clue: Clue) -> bool:
-    """Return whether a clue shows ChatGPT's memories: entries that are texts or have content."""
-    if not isinstance(clue, Document):
-        return False
-    entry = first_entry(clue.value)
-    return isinstance(entry, str) or (isinstance(entry, dict) and "content" in entry)
+def weigh(clue: Clue) -> int:
+    """Return how much a clue belongs to ChatGPT: entries that are texts or have content, as others' may."""
+    entries = entries_in(clue.value, _LISTS) if isinstance(clue, Document) else []
+    return SHARED * sum(isinstance(each, str) or (isinstance(each, dict) and "content" in each) for each in entries)
 
 
 def reader(file: SourceFile) -> Read:
@@ -33,9 +32,8 @@ def reader(file: SourceFile) -> Read:
 
 def read_chatgpt(document: object) -> Memories:
     """Yield the memories of a list of objects or of texts, or of an object with such a list."""
-    items = first_of(document, *_LISTS) if isinstance(document, dict) else document
     label = label_beside(document, _LISTS)
-    for number, item in enumerate(items if isinstance(items, list) else (), 1):
+    for number, item in enumerate(entries_in(document, _LISTS), 1):
         yield _memory(f"entry {number}", {"content": item} if isinstance(item, str) else item, label)
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from tidegate.transfer.importers.labels import label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, first_of, slug
 from tidegate.transfer.importers.source_file import (
+    OWN,
     Clue,
     Document,
     Memories,
     Read,
     SourceFile,
-    first_entry,
     read_document,
 )
 
@@ -27,12 +27,12 @@ _REPEATED = {1: "", 2: "+"}
 _FENCE = re.compile(r"(```|~~~)")
 
 
-def sniff(clue: Clue) -> bool:
-    """Return whether a clue shows Claude's memories: an account, or a list of them."""
+def weigh(clue: Clue) -> int:
+    """Return how much a clue belongs to Claude: an account, or a list of them."""
     if not isinstance(clue, Document):
-        return False
-    accounts = (clue.value, first_entry(clue.value))
-    return any(isinstance(each, dict) and each.keys() & set(_FIELDS) for each in accounts)
+        return 0
+    accounts = clue.value if isinstance(clue.value, list) else [clue.value]
+    return OWN * sum(isinstance(each, dict) and bool(each.keys() & set(_FIELDS)) for each in accounts)
 
 
 def reader(file: SourceFile) -> Read:
@@ -67,6 +67,9 @@ def read_sections(text: str, key: str, place: str, tags: Iterable[str] = ()) -> 
 
 def _account(place: str, account: Mapping[str, object]) -> Memories:
     summary, projects, files = (account.get(name) for name in _FIELDS)
+    for name, found, kind in zip(_FIELDS, (summary, projects, files), (str, dict, list), strict=True):
+        if found is not None and not isinstance(found, kind):
+            yield Rejected(place, f"`{name}` is not of a known form")
     if isinstance(summary, str):
         yield from read_sections(summary, "claude", place, ["claude"])
     for identity, text in projects.items() if isinstance(projects, dict) else ():

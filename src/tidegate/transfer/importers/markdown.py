@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate import files
@@ -16,7 +17,7 @@ from tidegate.errors import InvalidArgument
 from tidegate.transfer.importers.front_matter import UnreadableError, split
 from tidegate.transfer.importers.labels import label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
-from tidegate.transfer.importers.source_file import Clue, Folder, Memories, PlainText, Read, SourceFile, some_of
+from tidegate.transfer.importers.source_file import SHARED, Clue, Folder, PlainText, Read, SourceFile, some_of
 
 NOTE_BYTES_MAX = 16 * 1024 * 1024
 """The longest note in a folder."""
@@ -27,28 +28,52 @@ _INSTALLED = frozenset({"node_modules", "site-packages", "venv"})  # made by pro
 _TAGS = ("tags", "tag")
 _CREATED = ("created_at", "created", "date")
 _UPDATED = ("updated_at", "updated", "modified")
-_KNOWN = frozenset((*_TAGS, *_CREATED, *_UPDATED, "classification"))
+KNOWN = frozenset((*_TAGS, *_CREATED, *_UPDATED, "classification"))
+"""The fields that become parts of a memory."""
 
 
-def sniff(clue: Clue) -> bool:
-    """Return whether a clue shows notes."""
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One note. name: its path in the folder, with `/` on every system. modified_at: of the file, since 1970."""
+
+    name: str
+    text: str
+    modified_at: float
+
+
+ReadNote = Callable[[Note], RawMemory | Rejected]
+
+
+def weigh(clue: Clue) -> int:
+    """Return how much a clue belongs to notes: a folder, or a text with the name of one."""
     match clue:
         case Folder():
-            return True
+            return SHARED
         case PlainText(name=name):
-            return name.lower().endswith(_SUFFIXES)
-    return False
+            return SHARED * is_note(name)
+    return 0
+
+
+def is_note(name: str) -> bool:
+    """Return whether a file has the name of a note."""
+    return name.lower().endswith(_SUFFIXES)
 
 
 def reader(file: SourceFile) -> Read:
     """Return a reader of one note, with any suffix, or of a folder of notes."""
+    return reader_of(file, read_note)
+
+
+def reader_of(file: SourceFile, read: ReadNote) -> Read:
+    """Return a reader of a note or a folder of them, which reads each in its own way."""
     if files.is_folder(file.path):
-        return lambda: some_of(read_folder(file.path), _EXPECTED)
-    name = file.path.name
-    return lambda: iter([read_note(name, name, file.text(), files.modified_at(file.path))])
+        return lambda: some_of(
+            (each if isinstance(each, Rejected) else read(each) for each in notes_in(file.path)), _EXPECTED
+        )
+    return lambda: iter([read(Note(file.path.name, file.text(), files.modified_at(file.path)))])
 
 
-def read_folder(folder: Path) -> Memories:
+def notes_in(folder: Path) -> Iterator[Note | Rejected]:
     """Yield the notes of a folder and its subfolders, in the order of their names. Raises: InvalidArgument."""
     try:
         yield from _walk(os.path.realpath(folder))  # the folder itself may be a link; links in it are not followed
@@ -56,17 +81,17 @@ def read_folder(folder: Path) -> Memories:
         raise InvalidArgument("file: a folder cannot be read; nothing was changed", argument="file") from None
 
 
-def _walk(folder: str) -> Memories:
+def _walk(folder: str) -> Iterator[Note | Rejected]:
     # By descriptor: a folder that is renamed or replaced by a link during the walk is still the one entered.
     for place, below, names, descriptor in os.fwalk(folder, follow_symlinks=False, onerror=_raise):
         below[:] = sorted(name for name in below if not name.startswith(".") and name not in _INSTALLED)
         relative = os.path.relpath(place, folder).replace(os.sep, "/")
         for name in sorted(names):
-            if name.lower().endswith(_SUFFIXES) and not name.startswith("."):
+            if is_note(name) and not name.startswith("."):
                 yield _note_in(name if relative == "." else f"{relative}/{name}", name, descriptor)
 
 
-def _note_in(path: str, name: str, folder: int) -> RawMemory | Rejected:
+def _note_in(path: str, name: str, folder: int) -> Note | Rejected:
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
@@ -75,7 +100,7 @@ def _note_in(path: str, name: str, folder: int) -> RawMemory | Rejected:
                 return Rejected(path, "is not a plain file")
             if status.st_size > NOTE_BYTES_MAX:
                 return Rejected(path, f"is longer than {NOTE_BYTES_MAX} bytes")
-            return read_note(path, path, files.decode(file.read()), status.st_mtime)
+            return Note(path, files.decode(file.read()), status.st_mtime)
     except OSError as error:
         link = error.errno == errno.ELOOP
         return Rejected(path, "is a link; links are not followed" if link else "cannot be read")
@@ -87,26 +112,31 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def read_note(place: str, name: str, text: str, modified_at: float) -> RawMemory | Rejected:
-    """Return the memory of one note.
-
-    name: its path in the folder, with `/` on every system. modified_at: of the file, in seconds since 1970.
-    Front matter with an unknown field, or with an unfilled template, stays in the content, so that nothing is lost.
-    """
-    text = text.removeprefix("\ufeff")
+def read_note(note: Note) -> RawMemory | Rejected:
+    """Return the memory of one note."""
     try:
-        fields, body = split(text)
+        return memory_of(note, *split(note.text.removeprefix("\ufeff")), known=KNOWN)
     except UnreadableError as error:
-        return Rejected(place, str(error))
-    whole = not body.strip() or not fields.keys() <= _KNOWN or "{{" in text[: -len(body)]
+        return Rejected(note.name, str(error))
+
+
+def memory_of(note: Note, fields: Mapping[str, object], body: str, *, known: Collection[str]) -> RawMemory:
+    """Return the memory of a note with these fields and this body.
+
+    Front matter with a field that is not known, or with an unfilled template, stays in the content, so that nothing is
+    lost.
+    """
+    text, name = note.text.removeprefix("\ufeff"), note.name
+    whole = not body.strip() or not fields.keys() <= set(known) or "{{" in text[: -len(body)]
     return RawMemory(
-        place=place,
+        place=name,
         key=next((name[: -len(suffix)] for suffix in _SUFFIXES if name.lower().endswith(suffix)), name),
         content=text if whole else body.lstrip("\r\n"),
         tags=next((_tags(fields[name]) for name in _TAGS if name in fields), []),
         label=label_in(fields),
         created_at=_time(fields, _CREATED),
-        updated_at=_time(fields, _UPDATED) or modified_at,
+        updated_at=_time(fields, _UPDATED),
+        written_at=note.modified_at,
     )
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeGuard
 
 from tidegate.files import TextLine
 from tidegate.transfer.importers.labels import highest, label_beside, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 from tidegate.transfer.importers.source_file import (
+    OWN,
+    SHARED,
     Clue,
     Document,
-    FirstLine,
+    Line,
     Memories,
     Read,
     SourceFile,
@@ -37,19 +40,21 @@ class _Node:
     label: object = None
 
 
-def sniff(clue: Clue) -> bool:
-    """Return whether a clue shows a graph."""
+def weigh(clue: Clue) -> int:
+    """Return how much a clue belongs to a graph: its entities and relations; other programs have lists of that name."""
     match clue:
-        case FirstLine({"type": "entity" | "relation"}):
-            return True
-        case Document({"entities": list()} | {"relations": list()}):
-            return True
-    return False
+        case Line({"type": "entity" | "relation"}):
+            return OWN
+        case Document(dict() as graph):
+            lists = {name: graph[name] for name in _LISTS if isinstance(graph.get(name), list)}
+            known = [*filter(_is_entity, lists.get("entities", ())), *filter(_is_relation, lists.get("relations", ()))]
+            return SHARED * len(lists) + OWN * len(known)
+    return 0
 
 
 def reader(file: SourceFile) -> Read:
     """Return a reader of a graph."""
-    if file.in_lines():
+    if file.in_lines:
         return lambda: read_lines(file.lines())
     return lambda: read_document(file, read_graph, lists=_LISTS, expected=_EXPECTED)
 
@@ -72,8 +77,11 @@ def read_graph(graph: object) -> Memories:
         yield Rejected("file", "has neither entities nor relations")
         return
     label = label_beside(graph, _LISTS)
-    for kind, name in (("entity", "entities"), ("relation", "relations")):
+    known = any(isinstance(graph.get(name), list) for name in _LISTS)
+    for kind, name in zip(("entity", "relation"), _LISTS, strict=True):
         items = graph.get(name)
+        if known and not isinstance(items, list | None):
+            yield Rejected(name, "is not a list")
         for number, item in enumerate(items if isinstance(items, list) else (), 1):
             problem = _take(nodes, f"{kind} {number}", item, kind)
             if problem:
@@ -82,12 +90,12 @@ def read_graph(graph: object) -> Memories:
 
 
 def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Rejected | None:
-    if isinstance(item, dict) and kind == "entity" and _is_entity(item):
+    if kind == "entity" and _is_entity(item):
         node = nodes.setdefault(item["name"], _Node(place))
         node.kind = item["entityType"]
         node.observations += [text for text in item["observations"] if text not in node.known]
         node.known.update(item["observations"])
-    elif isinstance(item, dict) and kind == "relation" and all(isinstance(item.get(n), str) for n in _RELATION_FIELDS):
+    elif kind == "relation" and _is_relation(item):
         start, end, relation = (item[name] for name in _RELATION_FIELDS)
         node = nodes.setdefault(start, _Node(place))
         node.relations.append(f"{start} {relation} {end}")
@@ -97,10 +105,16 @@ def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Re
     return None
 
 
-def _is_entity(item: Mapping[str, object]) -> bool:
+def _is_entity(item: object) -> TypeGuard[dict[str, Any]]:
+    if not isinstance(item, dict):
+        return False
     name, kind, observations = (item.get(name) for name in _ENTITY_FIELDS)
     texts = [name, kind, *observations] if isinstance(observations, list) else [None]
     return all(isinstance(text, str) for text in texts)
+
+
+def _is_relation(item: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(item, dict) and all(isinstance(item.get(name), str) for name in _RELATION_FIELDS)
 
 
 def _memories(nodes: Mapping[str, _Node], label: object = None) -> Iterator[RawMemory]:

@@ -6,41 +6,45 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidegate.files import TextLine
-from tidegate.transfer.importers import claude
 from tidegate.transfer.importers.labels import highest, label_beside, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source, first_of, key_for
 from tidegate.transfer.importers.source_file import (
+    OWN,
     Clue,
     Document,
-    FirstLine,
+    Line,
     Memories,
     Read,
     SourceFile,
-    first_entry,
+    entries_in,
     object_of,
     read_document,
 )
 
 _FIELDS = frozenset({"memory", "user_id", "hash", "state", "categories", "category_ids"})
 _LISTS = ("results", "memories")
+_RELATIONS = "relations"
+_ENDS = frozenset({"target", "destination"})
 _EXPECTED = "has no mem0 memories; expected a list, a list in `results` or `memories`, or one memory a line"
 
 
-def sniff(clue: Clue) -> bool:
-    """Return whether a clue shows mem0's memories: an entry with one of its fields; on a line, also with an id."""
+def weigh(clue: Clue) -> int:
+    """Return how much a clue belongs to mem0: entries with one of its fields, on a line also an id; graph relations."""
     match clue:
-        case FirstLine({"id": _} as entry):
-            return _is_entry(entry) and not claude.sniff(Document(entry))  # Claude's accounts may have such fields
+        case Line({"id": _} as entry):
+            return OWN * _is_entry(entry)
         case Document(value):
-            return _is_entry(first_entry(value))
-    return False
+            known = [*filter(_is_entry, entries_in(value, _LISTS)), *filter(_is_relation, _relations(value))]
+            with_graph = isinstance(value, dict) and isinstance(value.get("results"), list) and _RELATIONS in value
+            return OWN * len(known) + OWN * with_graph
+    return 0
 
 
 def reader(file: SourceFile) -> Read:
     """Return a reader of mem0's memories."""
-    if file.in_lines():
+    if file.in_lines:
         return lambda: read_lines(file.lines())
-    return lambda: read_document(file, read_entries, lists=_LISTS, expected=_EXPECTED)
+    return lambda: read_document(file, read_entries, lists=(*_LISTS, _RELATIONS), expected=_EXPECTED)
 
 
 def read_lines(lines: Iterable[TextLine]) -> Memories:
@@ -51,17 +55,30 @@ def read_lines(lines: Iterable[TextLine]) -> Memories:
 
 
 def read_entries(document: object) -> Memories:
-    """Yield the memories of a list, or of an object with a list of `results` or `memories`."""
+    """Yield the memories of a list, or of an object with a list of `results` or `memories`.
+
+    The relations of its graph are drawn from the memories. They are left out, and that is said.
+    """
     names: dict[object, object] = {}
-    items = document
     if isinstance(document, dict):
-        items = first_of(document, *_LISTS)
         categories = document.get("categories")
         known = [each for each in categories if isinstance(each, dict)] if isinstance(categories, list) else []
         names = {str(each.get("id")): each.get("name") for each in known}
     label = label_beside(document, _LISTS)
-    for number, item in enumerate(items if isinstance(items, list) else (), 1):
+    for number, item in enumerate(entries_in(document, _LISTS), 1):
         yield _memory(f"entry {number}", item, names, label)
+    if _relations(document):
+        yield Rejected(_RELATIONS, "mem0 drew them from its memories; they are left out", refused=False)
+
+
+def _relations(document: object) -> list[Any]:
+    found = document.get(_RELATIONS) if isinstance(document, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _is_relation(item: object) -> bool:
+    """Return whether it is a relation of mem0's graph; the last field has had both names."""
+    return isinstance(item, dict) and {"source", "relationship"} <= item.keys() and bool(_ENDS & item.keys())
 
 
 def _is_entry(item: object) -> bool:

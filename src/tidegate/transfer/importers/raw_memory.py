@@ -14,9 +14,11 @@ class Source(StrEnum):
 
     TIDEGATE = "tidegate"
     MCP = "mcp"
+    MEMORY_SERVICE = "mcp-memory-service"
     MEM0 = "mem0"
     CHATGPT = "chatgpt"
     CLAUDE = "claude"
+    BASIC_MEMORY = "basic-memory"
     MARKDOWN = "markdown"
     TRIGGERFISH = "triggerfish"
 
@@ -27,6 +29,7 @@ class RawMemory:
 
     place: its place in the source, for people: a line, an entry, a row, a note; never content.
     label: the level that the source claims for it; None if it claims none.
+    written_at: when its own file was written, in seconds since 1970; None if it has no file of its own.
     """
 
     place: str
@@ -36,6 +39,7 @@ class RawMemory:
     label: object = None
     created_at: object = None
     updated_at: object = None
+    written_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,35 @@
-"""The importers, and the choice of one for a file: the one that recognises it, or the one that the owner names.
+"""The importers, and the choice of one for a file: the one whose things fill most of it, or the one that is named.
 
-A new importer is a module beside this one with the functions `sniff` and `reader`, a name in `Source`, and a row in
+A new importer is a module beside this one with the functions `weigh` and `reader`, a name in `Source`, and a row in
 `IMPORTERS`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate import files
 from tidegate.errors import InvalidArgument
-from tidegate.files import TextLine
-from tidegate.transfer.importers import chatgpt, claude, markdown, mcp_memory, mem0, tidegate_export, triggerfish
+from tidegate.transfer.importers import (
+    basic_memory,
+    chatgpt,
+    claude,
+    markdown,
+    mcp_memory,
+    mem0,
+    memory_service,
+    tidegate_export,
+    triggerfish,
+)
 from tidegate.transfer.importers.raw_memory import Source
 from tidegate.transfer.importers.source_file import (
     Clue,
-    Database,
     Document,
-    FirstLine,
     Folder,
+    Line,
     PlainText,
     Read,
     SourceFile,
@@ -33,27 +42,31 @@ from tidegate.transfer.importers.source_file import (
 class Importer:
     """One source of memories.
 
-    sniff: whether a clue shows that a file is of this source. reader: returns a function that reads the file, as often
-    as needed; raises InvalidArgument if the file cannot be read as the owner asks.
+    weigh: how much a clue belongs to this source; 0 for not at all. reader: returns a function that reads the file, as
+    often as needed; raises InvalidArgument if the file cannot be read as the owner asks.
     """
 
     name: Source
-    sniff: Callable[[Clue], bool]
+    weigh: Callable[[Clue], int]
     reader: Callable[[SourceFile], Read]
 
 
 IMPORTERS = (
-    Importer(Source.TIDEGATE, tidegate_export.sniff, tidegate_export.reader),
-    Importer(Source.CLAUDE, claude.sniff, claude.reader),
-    Importer(Source.MCP, mcp_memory.sniff, mcp_memory.reader),
-    Importer(Source.MEM0, mem0.sniff, mem0.reader),
-    Importer(Source.CHATGPT, chatgpt.sniff, chatgpt.reader),
-    Importer(Source.MARKDOWN, markdown.sniff, markdown.reader),
-    Importer(Source.TRIGGERFISH, triggerfish.sniff, triggerfish.reader),
+    Importer(Source.TIDEGATE, tidegate_export.weigh, tidegate_export.reader),
+    Importer(Source.CLAUDE, claude.weigh, claude.reader),
+    Importer(Source.MCP, mcp_memory.weigh, mcp_memory.reader),
+    Importer(Source.MEMORY_SERVICE, memory_service.weigh, memory_service.reader),
+    Importer(Source.MEM0, mem0.weigh, mem0.reader),
+    Importer(Source.CHATGPT, chatgpt.weigh, chatgpt.reader),
+    Importer(Source.BASIC_MEMORY, basic_memory.weigh, basic_memory.reader),
+    Importer(Source.MARKDOWN, markdown.weigh, markdown.reader),
+    Importer(Source.TRIGGERFISH, triggerfish.weigh, triggerfish.reader),
 )
-"""In the order in which they are tried: ChatGPT after Claude and mem0, whose entries may also have content."""
+"""Of two with the same weight, the first is taken."""
 
-_BY_NAME = {importer.name: importer for importer in IMPORTERS}
+_READERS = {importer.name: importer.reader for importer in IMPORTERS}
+_ORDER = list(_READERS)
+_OF_FOLDERS = (Source.MARKDOWN, Source.BASIC_MEMORY)
 _SQLITE = b"SQLite format 3\0"
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _UNPACK = "unpack it and import the file in it, or, if it is a backup, use `tidegate restore-backup`"
@@ -61,9 +74,13 @@ _UNPACK = "unpack it and import the file in it, or, if it is a backup, use `tide
 
 @dataclass(frozen=True, slots=True)
 class OpenedSource:
-    """A source and its reader. modified_at: the time of the last write, in seconds since 1970."""
+    """A source and its reader.
+
+    detected: whether the kind of source was detected. modified_at: the time of the last write, in seconds since 1970.
+    """
 
     source: Source
+    detected: bool
     modified_at: float | None
     read: Read
 
@@ -74,42 +91,66 @@ def open_source(path: str | Path, source: Source | None = None, agent: str | Non
     source: the kind of source; None to detect it. agent: the agent to import from, if the source holds several.
     Raises: InvalidArgument when it is missing, unreadable or of another kind; LimitExceeded.
     """
-    place = files.named(path)
-    if files.is_folder(place):
-        return _open_as(Folder(), place, source, agent, "is a folder; only Markdown notes are imported from a folder")
-    start = files.read_head(place, len(_SQLITE))
-    require(start != b"", "is empty")
+    file = SourceFile(files.named(path), agent)
+    if files.is_folder(file.path):
+        chosen = source or recognise(Folder(file.path)) or Source.MARKDOWN
+        require(chosen in _OF_FOLDERS, "is a folder; only notes are imported from a folder")
+        return _opened(chosen, source, file, None)
+    start = files.read_head(file.path, len(_SQLITE))
     require(not start.startswith(_PACKED), f"is an archive; {_UNPACK}")
     if start == _SQLITE or source is Source.TRIGGERFISH:
-        return _open_as(Database(), place, source, agent, "is a database; only Triggerfish databases are imported")
-    return _open_text(place, source, agent)
+        chosen = source or Source.TRIGGERFISH
+        require(chosen is Source.TRIGGERFISH, "is a database; only Triggerfish databases are imported")
+        return _opened(chosen, source, file, None)
+    return _open_text(file, source)
 
 
-def _open_as(clue: Clue, place: Path, source: Source | None, agent: str | None, otherwise: str) -> OpenedSource:
-    importer = recognise(clue) if source is None else _BY_NAME[source]
-    if importer is None or not importer.sniff(clue):
-        raise InvalidArgument(f"file: {otherwise}", argument="file")
-    return OpenedSource(importer.name, None, importer.reader(SourceFile(place, agent)))
+def _open_text(file: SourceFile, source: Source | None) -> OpenedSource:
+    by_line, one_value = _weigh_lines(file)
+    document = file.document() if one_value and files.size_of(file.path) <= files.DOCUMENT_BYTES_MAX else None
+    as_document = _weigh(Document(document))
+    weights = as_document if any(as_document.values()) else by_line
+    chosen = source or _heaviest(weights) or recognise(PlainText(file.path.name, file.text()))
+    if chosen is None:
+        reason = "is empty" if files.size_of(file.path) == 0 else "its format is not recognised"
+        raise InvalidArgument(f"file: {reason}; name it with --from: {', '.join(Source)}", argument="file")
+    in_lines = document is None or (weights is by_line and by_line[chosen] > 0)
+    return _opened(chosen, source, replace(file, in_lines=in_lines), files.modified_at(file.path))
 
 
-def _open_text(place: Path, source: Source | None, agent: str | None) -> OpenedSource:
-    first_line = next(files.read_lines(place), TextLine(1, "")).text or ""
-    value = json_of(first_line)
-    importer = recognise(FirstLine(value))
-    file = SourceFile(place, agent, first_line, in_known_lines=importer is not None)
-    if source is not None:
-        importer = _BY_NAME[source]
-    elif importer is None:  # last: a file of JSON Lines may be too long to read as one document
-        importer = recognise(Document(file.document()))
-        if importer is None and value is None:
-            importer = recognise(PlainText(place.name, first_line))
-    if importer is None:
-        raise InvalidArgument(
-            f"file: its format is not recognised; name it with --from: {', '.join(Source)}", argument="file"
-        )
-    return OpenedSource(importer.name, files.modified_at(place), importer.reader(file))
+def _opened(chosen: Source, named: Source | None, file: SourceFile, modified_at: float | None) -> OpenedSource:
+    return OpenedSource(chosen, named is None, modified_at, _READERS[chosen](file))
 
 
-def recognise(clue: Clue) -> Importer | None:
-    """Return the first importer that recognises a file by this clue; None if none does."""
-    return next((importer for importer in IMPORTERS if importer.sniff(clue)), None)
+def recognise(clue: Clue) -> Source | None:
+    """Return the source to which a clue belongs most; None if it belongs to none."""
+    return _heaviest(_weigh(clue))
+
+
+def _weigh(clue: Clue) -> Counter[Source]:
+    return Counter({importer.name: importer.weigh(clue) for importer in IMPORTERS})
+
+
+def _weigh_lines(file: SourceFile) -> tuple[Counter[Source], bool]:
+    """Return what all lines weigh together, and whether the file may be one JSON value.
+
+    They weigh nothing where most lines are other text: a note may have an example in it.
+    """
+    weights: Counter[Source] = Counter()
+    objects = others = 0
+    whole_first, number = False, 0
+    for number, line in enumerate(file.lines(), 1):
+        text = line.text or ""
+        value = json_of(text)
+        objects += text.startswith("{")  # also a damaged one
+        others += not text.startswith("{")
+        if number == 1:
+            whole_first = value is not None
+        if isinstance(value, dict):
+            weights.update(_weigh(Line(value)))
+    return weights if objects >= others else Counter(), number == 1 or not whole_first
+
+
+def _heaviest(weights: Counter[Source]) -> Source | None:
+    chosen = max(Source, key=lambda source: (weights[source], -_ORDER.index(source)))
+    return chosen if weights[chosen] else None

@@ -18,9 +18,15 @@ Read = Callable[[], Memories]
 """Reads a source from its beginning; an import does so twice."""
 
 
+OWN, SHARED = 3, 1
+"""What an importer weighs: a thing that only its program writes, and one that others write as well."""
+
+
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A clue: it is a folder."""
+    """A clue: a folder."""
+
+    path: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,8 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstLine:
-    """A clue: the JSON value of the file's first line."""
+class Line:
+    """A clue: the JSON value of one line of the file. Each line is weighed."""
 
     value: object
 
@@ -44,30 +50,25 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """A clue: the name of a file whose first line is not JSON, and that line."""
+    """A clue: the name of a file that is not known JSON, and its text."""
 
     name: str
-    first_line: str
+    text: str
 
 
-Clue = Folder | Database | FirstLine | Document | PlainText
+Clue = Folder | Database | Line | Document | PlainText
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """A file or folder to read. agent: the agent to import from, if the file holds several; None if not given.
 
-    first_line: of a text file; "" for other files. in_known_lines: an importer recognises the first line.
+    in_lines: whether it is JSON Lines rather than one JSON value.
     """
 
     path: Path
     agent: str | None
-    first_line: str = ""
-    in_known_lines: bool = False
-
-    def in_lines(self) -> bool:
-        """Return whether it is JSON Lines rather than one JSON value. Raises: InvalidArgument, LimitExceeded."""
-        return self.in_known_lines or self.document() is None
+    in_lines: bool = False
 
     def lines(self) -> Iterator[TextLine]:
         """Yield the lines that are not blank. Raises: InvalidArgument."""
@@ -78,7 +79,8 @@ class SourceFile:
 
         It is read from the file each time: memory holds nothing of it, and a change is noticed.
         """
-        return json_of(self.text()) if self.first_line.startswith(("{", "[")) else None
+        first = next(self.lines(), None)
+        return json_of(self.text()) if first and (first.text or "").startswith(("{", "[")) else None
 
     def text(self) -> str:
         """Return the complete text. Raises: InvalidArgument, LimitExceeded."""
@@ -103,12 +105,11 @@ def object_of(line: TextLine) -> dict[str, Any] | Rejected:
         return Rejected(line.place, str(error).replace("(line 1, ", "("))
 
 
-def first_entry(document: object) -> object:
-    """Return the first entry of a list, or of the list in `results` or `memories`; None if there is no such list."""
-    lists = [document]
+def entries_in(document: object, lists: tuple[str, ...]) -> list[Any]:
+    """Return the entries of a list, or of all these lists of an object."""
     if isinstance(document, dict):
-        lists = [document.get(name) for name in ("results", "memories")]
-    return next((each[0] for each in lists if isinstance(each, list) and each), None)
+        return [entry for name in lists if isinstance(document.get(name), list) for entry in document[name]]
+    return document if isinstance(document, list) else []
 
 
 def read_document(

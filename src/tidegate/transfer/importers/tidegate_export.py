@@ -9,21 +9,21 @@ from tidegate.files import TextLine
 from tidegate.transfer.export import FORMAT, VERSION
 from tidegate.transfer.importers.labels import UNREADABLE, highest, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
-from tidegate.transfer.importers.source_file import Clue, FirstLine, Memories, PlainText, Read, SourceFile, object_of
+from tidegate.transfer.importers.source_file import OWN, SHARED, Clue, Line, Memories, Read, SourceFile, object_of
 
 _FIELDS = frozenset({"key", "content", "tags", "classification", "origin", "version", "created_at", "updated_at"})
 
 
-def sniff(clue: Clue) -> bool:
-    """Return whether a clue shows an export."""
+def weigh(clue: Clue) -> int:
+    """Return how much a clue belongs to an export: its headings and its memories."""
     match clue:
-        case FirstLine({"format": written}) if written == FORMAT:
-            return True
-        case FirstLine({"key": _}):
-            return True
-        case PlainText(first_line=line):
-            return line.startswith("{")  # an export with a damaged first line
-    return False
+        case Line({"format": written}) if written == FORMAT:
+            return OWN
+        case Line({"key": _, "content": _}):
+            return OWN
+        case Line({"key": _}):
+            return SHARED
+    return 0
 
 
 def reader(file: SourceFile) -> Read:
