@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.yardstick.growth import grows_linearly
 
@@ -47,6 +47,14 @@ def taken_in_at_public(text: str) -> bool:
         ("? classification\n: INTERNAL", {"classification": "INTERNAL"}),
         ('"classi\\x66ication": INTERNAL', {"classification": "INTERNAL"}),
         ("a: &anchor b", {"a": "b"}),
+        ("Tags:\ta", {"tags": "a"}),
+        ("title: a\tb\nclassification:\tINTERNAL\t# x", {"title": "a b", "classification": "INTERNAL"}),
+        ("tags:\n-\ta\n- b\t", {"tags": ["a", "b"]}),
+        ('text: "a\tb"', {"text": "a\tb"}),
+        ("date: {{date}} {{time}}\nclassification: INTERNAL", {"date": None, "classification": "INTERNAL"}),
+        ("date: {{date:YYYY-MM-DD}}T{{time:HH:mm}}\r\ntags: a", {"date": None, "tags": "a"}),
+        ("tags:\n  - {{a}}, {{b}}\n  - c", {"tags": [None, "c"]}),
+        ("meta:\n  date:\t{{date}} {{time}} ", {"meta": {"date": None}}),
         ("# nothing but a remark", {}),
         ("", {}),
     ],
@@ -76,7 +84,15 @@ def test_yaml_is_read_as_text(front: str, fields: dict[str, Any] | None) -> None
         "classification: {{level}}",
         "a: [",
         "tags:\n-a\nclassification: PUBLIC",
-        "Tags:\ta",
+        "classification: {{level}} {{x}}",
+        "title: {{classification}} {{x}}",
+        "title: {{classification: RESTRICTED}} {{x}}",
+        "title: {{title}} {{Sécurity level: restricted}}",
+        'a: "{{x}} {{y}}\nclassification: RESTRICTED',
+        "a:\tb\n\tclassification: RESTRICTED",
+        "a:\tb\x85\tclassification: RESTRICTED",
+        "a:\tb\nclassification:\tRESTRICTED",
+        "- a:\tb\n  classifi\tcation: RESTRICTED",
         "a: b: c",
         "\tclassification: RESTRICTED",
         "%YAML 1.1",
@@ -117,6 +133,23 @@ def test_a_note_that_is_not_read_rightly_is_never_taken_in_below_its_label(front
         "---\rclassification: RESTRICTED\r---\rbody",
         "---\u2028classification: RESTRICTED\u2028---\u2028body",
         "--- {classification: RESTRICTED}\n---\nbody",
+        "classification: RESTRICTED\n\ntext\n---\nmore",
+        "**Classification:** restricted\n\ntext\n---\nmore",
+        "security:\n  level: RESTRICTED\n\ntext\n---\nmore",
+        '"classi\\x66ication": RESTRICTED\n\ntext\n---\nmore',
+        "Classification: mammals\n---\nmore",
+        "classification: secret\n\ntitle: x\n---\nbody",
+        "---\n---\n# x\n\nclassification: RESTRICTED\n---\nbody",
+        "---\n# y\n---\n# x\n\nclassification: RESTRICTED\n",
+        "---\n---\nclassification:\n  \n---\nbody",
+        "---\n# x\n---\nclassification: secret\n\ntitle: x\n---\nbody",
+        "---\n**bold**\nclassification: RESTRICTED\n",
+        "---\n**bold**\nclassificátion: RESTRICTED\n---\nbody",
+        "---\n**bold**\n\nmeta:\n  classificátion: RESTRICTED\n---\nbody",
+        "---\n**bold**\n\nclassification: secret\n---\nbody",
+        "---\n**bold**\n---\n---\nclassification: RESTRICTED\n---\nbody",
+        "---\n**Level:** RESTRICTED\n\nbody",
+        "---\n**a\n'classi': x\n",
         "---toml\nclassification = 'RESTRICTED'\n---\nbody",
         " ---\n classification: RESTRICTED\n ---\nbody",
         "+++\nclassification = 'RESTRICTED'\n+++\nbody",
@@ -171,6 +204,11 @@ def test_a_label_in_a_block_of_any_kind_is_read_or_the_note_refused(text: str) -
     "text",
     [
         "---\nno end",
+        "Classification: mammals\n\nWhales.\n\n---\n\nmore\n",
+        "**Classification:** mammals\n\nWhales.\n\n---\n\nmore\n",
+        "---\n**Bold** words, see https://example.org\n\nmore: text\n",
+        "---\n\n**Note:** words\n\nmore: text\n\n---\n\nThe end.\n",
+        "---\n**Bold**\n---\nmore\n",
         "{{< toc >}}\n\nClassification: mammals\n",
         "{% include toc.html %}\n\nClassification: mammals\n",
         "---\n\nA text below a line.\n",
@@ -255,6 +293,64 @@ def test_p10_no_text_around_a_label_makes_yaml_forget_it(around: str, place: int
         return
     if isinstance(loaded, dict) and loaded.get("classification") == "RESTRICTED":
         assert not taken_in_at_public(f"---\n{front}\n---\nbody\n")
+
+
+_MARKS = st.sampled_from(
+    [
+        "classification",
+        "Classification",
+        '"classi\\x66ication"',
+        "'classification'",
+        "? classification\n",
+        "klasse",
+        "level",
+    ]
+)
+_BETWEEN = st.sampled_from([": ", " : ", ":", ":\t", ":\n  "])
+_HELD = st.sampled_from(
+    [
+        *("RESTRICTED", "'RESTRICTED'", '"RESTRI\\x43TED"', "RESTRICTED # x", "[RESTRICTED]", "|\n  RESTRICTED"),
+        *("*a", "&a RESTRICTED", "!!str RESTRICTED", "{level: RESTRICTED}", "", "secret", "\tRESTRICTED"),
+        "{{x}} {{y}}",
+    ]
+)
+_OTHERS = st.sampled_from(
+    [
+        *("a: b", "tags: [a, b] # mine", "tags:\n-\n- a", "Due date: 2026-01-01", "- x", "b:\tc", "<<: *a"),
+        *("a: &a {classification: RESTRICTED}", "text: >-\n  ---\n  x", "text: |\n  classification: INTERNAL"),
+        *("# classification: PUBLIC", "date: {{date}} {{time}}", "date: 2024-13-45", "{", "}", "[", "]", "---"),
+        *("...", "%YAML 1.1", "", "**bold**", "c: !!binary eA==", "n: 0o17", "\ufeff", "k: 'a"),
+    ]
+)
+
+
+@st.composite
+def written(draw: st.DrawFn) -> str:
+    """Front matter as people and programs write it: lines of all kinds around a label, at any indentation."""
+    label = f"{draw(_MARKS)}{draw(_BETWEEN)}{draw(_HELD)}"
+    around = draw(st.lists(_OTHERS, max_size=5))
+    lines = [*around[:2], label, *around[2:]]
+    indent = draw(st.sampled_from(["", "", "  ", "- ", "meta:\n  ", "a: {b: [", "\t"]))
+    lines = [f"{indent}{line}" if draw(st.integers(0, 3)) == 0 else line for line in lines]
+    return draw(st.sampled_from(["\n", "\n", "\n", "\r\n", "\r", "\x85"])).join(lines)
+
+
+@settings(max_examples=400)
+@given(written(), st.sampled_from(["---", "---", "..."]))
+def test_p10_any_yaml_that_pyyaml_accepts_keeps_the_label_that_is_in_it(front: str, end: str) -> None:
+    for loader in (yaml.SafeLoader, yaml.BaseLoader):  # the second takes what the first does not, and keeps the text
+        try:
+            loaded = yaml.load(front, loader)
+        except Exception:  # noqa: BLE001  not YAML to this loader
+            continue
+        if label_in(_as_json(loaded)) not in (None, "PUBLIC"):
+            assert not taken_in_at_public(f"---\n{front}\n{end}\nbody\n")
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _as_json(held) for name, held in value.items()}
+    return [_as_json(each) for each in value] if isinstance(value, list | set) else value
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any
 
 from tidegate.policy.levels import Level
-from tidegate.transfer.importers.labels import label_in
+from tidegate.transfer.importers.labels import UNREADABLE, highest, label_in
 
 CHARS_MAX = 64 * 1024
 """The maximum length of front matter."""
@@ -32,8 +32,17 @@ _PLAIN_TAGS = frozenset(
 _NULLS = ("", "~", "null", "Null", "NULL")
 _MENTION = re.compile(r"(?:^|\r)[^\w\r\n]*classification\W{0,3}[:=：]", re.IGNORECASE | re.MULTILINE)
 _IN_FLOW = re.compile(r"[{,\"']\s{0,9}classification\W{0,3}[:=]", re.IGNORECASE)
-_NAMED = re.compile(
-    rf"(?:level|taint|sensitivity)\W{{0,3}}[:=]\s{{0,9}}[\"']?(?:{'|'.join(Level.__members__)})\b", re.IGNORECASE
+_LEVELS = "|".join(Level.__members__)
+_NAMED = re.compile(rf"(?:level|taint|sensitivity)\W{{0,3}}[:=]\s{{0,9}}[\"']?(?:{_LEVELS})\b", re.IGNORECASE)
+_LABEL = re.compile(rf"(?:classification|level|taint|sensitivity)\W{{0,12}}(?:{_LEVELS})\b", re.IGNORECASE)
+_LEVEL_HELD = re.compile(rf"[:=：]\W{{0,9}}(?:{_LEVELS})\b", re.IGNORECASE)
+_BOLD = re.compile(r"\s*\*\*\S")  # neither YAML nor TOML begins so
+_LIKE_FIELD = re.compile(r"^(?!\*\*[^\"'\n]*$).*?(?::(?!//)|[：={%])", re.MULTILINE)
+_OTHER_BREAKS = re.compile("[\x85\u2028\u2029]")
+_PLACE = r"\{\{[\w :.,/+-]*\}\}"
+_PLACES = re.compile(
+    rf"^(?P<before>[ ]*(?:-[ ]+)*(?:\w[\w .-]*:[ ]+)?)(?P<places>{_PLACE}(?:[ T,:._/-]*{_PLACE})+)(?=\s*$)",
+    re.MULTILINE,
 )
 _OBJECT = re.compile(r'\{\s*"')
 _TEMPLATES = ("{{", "{%")  # no object begins so
@@ -65,10 +74,15 @@ def split(text: str) -> tuple[dict[str, Any], str]:
         return {}, text
     if sum(map(len, block)) > CHARS_MAX:
         raise UnreadableError(f"its front matter is longer than {CHARS_MAX} characters")
-    value = _read_yaml("".join(block)) if opening == _YAML else _read_toml("".join(block))
-    _check_no_label("".join(rest))
+    whole = "".join(block)
+    is_text = _is_text(whole)
+    value = {} if is_text else _read_yaml(whole) if opening == _YAML else _read_toml(whole)
+    # Below a block without a field, another one may open at once, as in YAML.
+    _check_no_label("".join(rest if value or is_text else [f"{_YAML}\n", *rest]))
+    if is_text:
+        return {}, text
     if not isinstance(value, dict):
-        if label_in(value) is not None or _MENTION.search("".join(block)):
+        if label_in(value) is not None or _MENTION.search(whole):
             raise UnreadableError("its front matter has a label that is not in a field")
         return {}, text
     return _by_small_name(value), "".join(rest)
@@ -88,6 +102,8 @@ def _until_end(lines: list[str], ends: Iterable[str], *, indented: bool) -> tupl
 
 def _check_no_field(block: list[str]) -> None:
     """Raise UnreadableError unless the lines after an opening line without an end are plain text."""
+    if _is_text("".join(block)):
+        return
     first = "".join(takewhile(str.strip, block))
     fields = _read_yaml(first[:CHARS_MAX])
     hidden = label_in(fields) is not None or _NAMED.search(first)
@@ -106,14 +122,26 @@ def _check_no_label(text: str) -> None:
     if not in_flow and not ended:
         return
     whole, first = "".join(block), "".join(takewhile(str.strip, block))
-    try:
-        hidden = label_in(_read_yaml((whole if opened else first)[:CHARS_MAX])) is not None
-    except UnreadableError:
-        hidden = False
+    label = _label_in_yaml(whole if opened else first)
+    if not in_flow and first != whole and label in (None, UNREADABLE) and not _LABEL.search(first):
+        # A paragraph, then others, then a rule: in text that is no YAML, `Classification: mammals` is no label.
+        label, start, first = None if label is None else _label_in_yaml(whole), "", ""
+    hidden = label is not None
     # An empty line below it makes the opening line a rule between two parts of the text.
     mentioned = _MENTION.search(start + (whole if opened and ended and first else first))
     if hidden or mentioned or (in_flow and (_IN_FLOW.search(start + first) or _NAMED.search(start + first))):
         raise UnreadableError("it has a label outside its front matter, or in front matter of an unknown kind")
+
+
+def _is_text(block: str) -> bool:
+    """Return whether what follows an opening line is plainly text: it begins in bold, and nothing in it may be a label.
+
+    Then the opening line is a rule.
+    """
+    if not _BOLD.match(block):
+        return False
+    first = "".join(takewhile(str.strip, _lines(block.lstrip())))
+    return not (_MENTION.search(block) or _LEVEL_HELD.search(block) or _LIKE_FIELD.search(first))
 
 
 def _is_mark(line: str) -> bool:
@@ -134,10 +162,39 @@ def _read_yaml(text: str) -> Any:
     import yaml  # load it only when needed: other commands do not wait for it
 
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.YAMLError:
+            node = yaml.compose(_mended(text), Loader=yaml.SafeLoader)
         return _plain_yaml(node, set(), 0) if node is not None else {}
     except (yaml.YAMLError, RecursionError):
         raise UnreadableError("its front matter is not readable YAML") from None
+
+
+def _label_in_yaml(text: str) -> object:
+    """Return the label in the beginning of a text; None also if it is not readable YAML."""
+    try:
+        return label_in(_read_yaml(text[:CHARS_MAX]))
+    except UnreadableError:
+        return None
+
+
+def _mended(text: str) -> str:
+    """Return YAML with spaces for tabs between words, and with nothing for several unfilled templates in a row.
+
+    YAML allows such tabs, but PyYAML does not. Nothing else changes, so no label is lost.
+    """
+    if _OTHER_BREAKS.search(text):
+        return text
+    lines = (line[: len(line) - len(rest := line.lstrip(" \t"))] + rest.replace("\t", " ") for line in _lines(text))
+    return _PLACES.sub(_emptied, "".join(lines))
+
+
+def _emptied(match: re.Match[str]) -> str:
+    """Return a field without its templates; the field as it is if a label may be in one."""
+    fields = (place.strip("{").partition(":") for place in match["places"].split("}}"))
+    label = highest(label_in({name: value.strip()}) for name, _, value in fields)
+    return match["before"] if label is None else match[0]
 
 
 def _plain_yaml(node: Any, seen: set[int], depth: int) -> Any:
