@@ -28,6 +28,7 @@ SEEDS = [
     {"results": [{"id": "1", "memory": "x", "categories": ["c"]}]},
     [{"conversations_memory": "**A**\nx", "project_memories": {"p": "y"}, "memory_files": [{}]}],
     [{"id": "1", "content": "x", "enabled": True, "created_at": 1}],
+    [{"content": "x", "content_hash": "h", "tags": ["level:restricted"], "memory_type": "t", "metadata": {"a": 1}}],
 ]
 VALUES = st.recursive(
     st.none()

@@ -168,6 +168,7 @@ def test_a_note_that_is_not_read_rightly_is_never_taken_in_below_its_label(front
         '{\n  "classification": "RESTRICTED",\n}\nbody',
         '{"title": "x"}\n---\nclassification: RESTRICTED\n---\nbody',
         '{"classification": ' + "[" * 100_000,
+        '{"a": [[[[[[[[[[]]]]]]]]]], "classification": "RESTRICTED"}\nbody',
         "--- {title: x, classification: RESTRICTED}\n---\nbody",
         "--- {title: x, classification: RESTRICTED}\nbody",
         '---json\n{"title": "x", "classification": "RESTRICTED", "a": [[[[[[[[[[]]]]]]]]]]}\n---\nbody',

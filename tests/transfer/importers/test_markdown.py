@@ -55,6 +55,11 @@ def test_a_label_that_is_there_and_empty_is_one_all_the_same() -> None:
     assert note("x").label is None
 
 
+def test_p10_an_observation_of_basic_memory_is_a_label_in_any_note() -> None:
+    assert note("# Plan\n\n- [Classification] RESTRICTED, until May #x (draft)\n").label == "RESTRICTED"
+    assert note("- [ ] classification: RESTRICTED").label is None
+
+
 def test_front_matter_with_other_fields_stays_in_the_content() -> None:
     text = "---\ntags: [a]\naliases: [b]\n# remark\n---\nx"
     found = note(text)

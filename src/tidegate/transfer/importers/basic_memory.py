@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 
-from tidegate.policy.levels import Level
 from tidegate.transfer.importers.front_matter import UnreadableError, split
-from tidegate.transfer.importers.labels import highest, label_in
 from tidegate.transfer.importers.markdown import KNOWN, Note, is_note, memory_of, notes_in, reader_of
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 from tidegate.transfer.importers.source_file import OWN, Clue, Folder, PlainText, Read, SourceFile
@@ -17,11 +14,6 @@ _TITLE, _TYPE, _PERMALINK = "title", "type", "permalink"
 _HEAD_CHARS_MAX = 4096  # where its fields are looked for
 _HEAD = re.compile(r"\ufeff?---\r?\n(?P<block>.*?)^---", re.DOTALL | re.MULTILINE)
 _FIELDS = tuple(re.compile(rf"^{name}:", re.MULTILINE) for name in (_TITLE, _TYPE, _PERMALINK))
-_OBSERVATION = re.compile(
-    r"^[ \t]{0,40}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,9})?\[(?P<category>[^\[\]()\n]{1,200})\][ \t]{1,9}(?P<text>\S.*)$",
-    re.MULTILINE,
-)
-_WORDS = re.compile(r"[^\s()]+")
 _USUAL_TYPE = "note"
 
 
@@ -61,17 +53,4 @@ def read_note(note: Note) -> RawMemory | Rejected:
         memory,
         key=permalink if isinstance(permalink, str) else memory.key,
         tags=[*tags, kind] if isinstance(kind, str) and kind != _USUAL_TYPE else memory.tags,
-        label=highest((memory.label, *_labels_in_observations(body))),
     )
-
-
-def _labels_in_observations(body: str) -> Iterable[object]:
-    """Yield the labels that observations state: `- [classification] RESTRICTED #tag (context)`.
-
-    A category is a field, so one of a label's names with one word is a label. A sentence counts by the levels in it.
-    """
-    for each in _OBSERVATION.finditer(body):
-        words = [word for word in _WORDS.findall(each["text"]) if not word.startswith("#")]
-        levels = [word.upper() for word in words if word.upper() in Level.__members__]
-        for value in levels or (words if len(words) == 1 else ()):
-            yield label_in({each["category"]: value})

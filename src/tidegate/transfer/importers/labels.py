@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
@@ -11,6 +12,11 @@ UNREADABLE = ""
 """A label that names no level. Its memory is refused (P17)."""
 
 _NAME = "classification"
+_OBSERVATION = re.compile(
+    r"^[ \t]{0,40}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,9})?\[(?P<field>[^\[\]()\n]{1,200})\][ \t]{1,9}(?P<text>\S.*)$",
+    re.MULTILINE,
+)
+_WORDS = re.compile(r"[^\s(),.;]+")
 _OTHER_NAMES = ("level", "taint", "sensitivity", _NAME)
 
 
@@ -28,6 +34,18 @@ def label_beside(document: object, lists: Iterable[str]) -> object:
     if not isinstance(document, dict):
         return None
     return label_in({name: held for name, held in document.items() if name not in lists or not isinstance(held, list)})
+
+
+def labels_in_observations(text: str) -> Iterable[object]:
+    """Yield the labels that lines of a note state as basic-memory does: `- [classification] RESTRICTED #tag (context)`.
+
+    The word in brackets names a field. A single word after it is its value; of a sentence, the levels in it are.
+    """
+    for each in _OBSERVATION.finditer(text):
+        words = [word for word in _WORDS.findall(each["text"]) if not word.startswith("#")]
+        levels = [word.upper() for word in words if word.upper() in Level.__members__]
+        for value in levels or (words if len(words) == 1 else ()):
+            yield label_in({each["field"]: value})
 
 
 def highest(labels: Iterable[object]) -> object:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tidegate import files
 from tidegate.errors import InvalidArgument
 from tidegate.transfer.importers.front_matter import UnreadableError, split
-from tidegate.transfer.importers.labels import label_in
+from tidegate.transfer.importers.labels import highest, label_in, labels_in_observations
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 from tidegate.transfer.importers.source_file import SHARED, Clue, Folder, PlainText, Read, SourceFile, some_of
 
@@ -133,7 +133,7 @@ def memory_of(note: Note, fields: Mapping[str, object], body: str, *, known: Col
         key=next((name[: -len(suffix)] for suffix in _SUFFIXES if name.lower().endswith(suffix)), name),
         content=text if whole else body.lstrip("\r\n"),
         tags=next((_tags(fields[name]) for name in _TAGS if name in fields), []),
-        label=label_in(fields),
+        label=highest((label_in(fields), *labels_in_observations(text))),
         created_at=_time(fields, _CREATED),
         updated_at=_time(fields, _UPDATED),
         written_at=note.modified_at,

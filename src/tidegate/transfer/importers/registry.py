@@ -112,8 +112,10 @@ def _open_text(file: SourceFile, source: Source | None) -> OpenedSource:
     weights = as_document if any(as_document.values()) else by_line
     chosen = source or _heaviest(weights) or recognise(PlainText(file.path.name, file.text()))
     if chosen is None:
-        reason = "is empty" if files.size_of(file.path) == 0 else "its format is not recognised"
-        raise InvalidArgument(f"file: {reason}; name it with --from: {', '.join(Source)}", argument="file")
+        require(files.size_of(file.path) > 0, "is empty")
+        raise InvalidArgument(
+            f"file: its format is not recognised; name it with --from: {', '.join(Source)}", argument="file"
+        )
     in_lines = document is None or (weights is by_line and by_line[chosen] > 0)
     return _opened(chosen, source, replace(file, in_lines=in_lines), files.modified_at(file.path))
 
