@@ -94,3 +94,8 @@ def test_several_accounts_are_told_apart_by_place_and_what_is_none_is_refused() 
 def test_a_part_in_an_unknown_form_is_refused_and_not_passed_over(name: str, odd: object) -> None:
     account = {"conversations_memory": "**A**\nx", name: odd}
     assert Rejected("memory", f"`{name}` is not of a known form") in list(read_claude(account))
+
+
+def test_an_account_without_memories_is_refused_beside_others() -> None:
+    found = list(read_claude([{"conversations_memory": "x"}, {"uuid": "u"}]))
+    assert found[1:] == [Rejected("account 2", "has no memories of a known form")]

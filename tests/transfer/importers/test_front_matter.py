@@ -148,6 +148,7 @@ def test_a_note_that_is_not_read_rightly_is_never_taken_in_below_its_label(front
         "---\n**bold**\n\nmeta:\n  classificátion: RESTRICTED\n---\nbody",
         "---\n**bold**\n\nclassification: secret\n---\nbody",
         "---\n**bold**\n---\n---\nclassification: RESTRICTED\n---\nbody",
+        "---\n**bold**\n\n---\n\nclassification: RESTRICTED\n\nbody",
         "---\n**Level:** RESTRICTED\n\nbody",
         "---\n**a\n'classi': x\n",
         "---toml\nclassification = 'RESTRICTED'\n---\nbody",

@@ -73,3 +73,11 @@ def test_what_is_no_entry_is_refused_and_what_is_no_list_is_empty() -> None:
     assert list(read_entries([3])) == [Rejected("entry 1", "is not a memory")]
     assert list(read_entries({"results": 3})) == []
     assert list(read_entries({"memories": [ENTRY], "categories": "none"})) == [FOUND]
+
+
+@pytest.mark.parametrize("relations", [[{"source": "kim"}], {"added_entities": [[]]}])
+def test_relations_of_the_graph_are_left_out_and_that_is_said(relations: object) -> None:
+    memory, graph = read_entries({"results": [ENTRY], "relations": relations})
+    assert memory == FOUND
+    assert graph == Rejected("relations", "mem0 drew them from its memories; they are left out", refused=False)
+    assert list(read_entries({"results": [ENTRY], "relations": []})) == [FOUND]

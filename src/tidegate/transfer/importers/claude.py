@@ -45,12 +45,14 @@ def read_claude(document: object) -> Memories:
     accounts = document if isinstance(document, list) else [document]
     for number, account in enumerate(accounts, 1):
         place = f"account {number}" if len(accounts) > 1 else "memory"
-        if isinstance(account, dict):
+        if not isinstance(account, dict):
+            yield Rejected(place, "is not a memory")
+        elif len(accounts) > 1 and not account.keys() & set(_FIELDS):
+            yield Rejected(place, "has no memories of a known form")
+        else:
             label = label_in(account)  # of the complete account: it may concern any of its texts
             for found in _account(place, account):
                 yield replace(found, label=label) if isinstance(found, RawMemory) else found
-        else:
-            yield Rejected(place, "is not a memory")
 
 
 def read_sections(text: str, key: str, place: str, tags: Iterable[str] = ()) -> Iterator[RawMemory]:

@@ -75,7 +75,7 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     if sum(map(len, block)) > CHARS_MAX:
         raise UnreadableError(f"its front matter is longer than {CHARS_MAX} characters")
     whole = "".join(block)
-    is_text = _is_text(whole)
+    is_text = _is_text(f"{whole}\n{_first_paragraph(''.join(rest))}")
     value = {} if is_text else _read_yaml(whole) if opening == _YAML else _read_toml(whole)
     # Below a block without a field, another one may open at once, as in YAML.
     _check_no_label("".join(rest if value or is_text else [f"{_YAML}\n", *rest]))
@@ -140,8 +140,12 @@ def _is_text(block: str) -> bool:
     """
     if not _BOLD.match(block):
         return False
-    first = "".join(takewhile(str.strip, _lines(block.lstrip())))
+    first = _first_paragraph(block)
     return not (_MENTION.search(block) or _LEVEL_HELD.search(block) or _LIKE_FIELD.search(first))
+
+
+def _first_paragraph(text: str) -> str:
+    return "".join(takewhile(str.strip, _lines(text.lstrip())))
 
 
 def _is_mark(line: str) -> bool:

@@ -67,7 +67,7 @@ def read_entries(document: object) -> Memories:
     label = label_beside(document, _LISTS)
     for number, item in enumerate(entries_in(document, _LISTS), 1):
         yield _memory(f"entry {number}", item, names, label)
-    if _relations(document):
+    if isinstance(document, dict) and document.get(_RELATIONS):
         yield Rejected(_RELATIONS, "mem0 drew them from its memories; they are left out", refused=False)
 
 
