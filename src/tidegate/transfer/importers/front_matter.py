@@ -34,7 +34,6 @@ _MENTION = re.compile(r"(?:^|\r)[^\w\r\n]*classification\W{0,3}[:=：]", re.IGNO
 _IN_FLOW = re.compile(r"[{,\"']\s{0,9}classification\W{0,3}[:=]", re.IGNORECASE)
 _LEVELS = "|".join(Level.__members__)
 _NAMED = re.compile(rf"(?:level|taint|sensitivity)\W{{0,3}}[:=]\s{{0,9}}[\"']?(?:{_LEVELS})\b", re.IGNORECASE)
-_LABEL = re.compile(rf"(?:classification|level|taint|sensitivity)\W{{0,12}}(?:{_LEVELS})\b", re.IGNORECASE)
 _LEVEL_HELD = re.compile(rf"[:=：]\W{{0,9}}(?:{_LEVELS})\b", re.IGNORECASE)
 _BOLD = re.compile(r"\s*\*\*\S")  # neither YAML nor TOML begins so
 _LIKE_FIELD = re.compile(r"^(?!\*\*[^\"'\n]*$).*?(?::(?!//)|[：={%])", re.MULTILINE)
@@ -75,12 +74,13 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     if sum(map(len, block)) > CHARS_MAX:
         raise UnreadableError(f"its front matter is longer than {CHARS_MAX} characters")
     whole = "".join(block)
-    is_text = _is_text(f"{whole}\n{_first_paragraph(''.join(rest))}")
+    is_text = _is_text("".join(lines[start + 1 :]))
     value = {} if is_text else _read_yaml(whole) if opening == _YAML else _read_toml(whole)
-    # Below a block without a field, another one may open at once, as in YAML.
-    _check_no_label("".join(rest if value or is_text else [f"{_YAML}\n", *rest]))
+    _check_no_label("".join(rest))
     if is_text:
         return {}, text
+    if not value:  # below a block without a field, its last line may open another, as in YAML
+        _check_no_label("".join([f"{_YAML}\n", *rest]))
     if not isinstance(value, dict):
         if label_in(value) is not None or _MENTION.search(whole):
             raise UnreadableError("its front matter has a label that is not in a field")
@@ -123,7 +123,7 @@ def _check_no_label(text: str) -> None:
         return
     whole, first = "".join(block), "".join(takewhile(str.strip, block))
     label = _label_in_yaml(whole if opened else first)
-    if not in_flow and first != whole and label in (None, UNREADABLE) and not _LABEL.search(first):
+    if not in_flow and first != whole and label in (None, UNREADABLE) and not _LEVEL_HELD.search(whole):
         # A paragraph, then others, then a rule: in text that is no YAML, `Classification: mammals` is no label.
         label, start, first = None if label is None else _label_in_yaml(whole), "", ""
     hidden = label is not None
@@ -133,19 +133,15 @@ def _check_no_label(text: str) -> None:
         raise UnreadableError("it has a label outside its front matter, or in front matter of an unknown kind")
 
 
-def _is_text(block: str) -> bool:
+def _is_text(text: str) -> bool:
     """Return whether what follows an opening line is plainly text: it begins in bold, and nothing in it may be a label.
 
     Then the opening line is a rule.
     """
-    if not _BOLD.match(block):
+    if not _BOLD.match(text):
         return False
-    first = _first_paragraph(block)
-    return not (_MENTION.search(block) or _LEVEL_HELD.search(block) or _LIKE_FIELD.search(first))
-
-
-def _first_paragraph(text: str) -> str:
-    return "".join(takewhile(str.strip, _lines(text.lstrip())))
+    first = "".join(takewhile(str.strip, _lines(text.lstrip())))
+    return not (_MENTION.search(text) or _LEVEL_HELD.search(text) or _LIKE_FIELD.search(first))
 
 
 def _is_mark(line: str) -> bool:
