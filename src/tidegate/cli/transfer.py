@@ -79,7 +79,7 @@ def import_(file: str, source: Source | None, source_agent: str | None, **rules:
 
     The kind of FILE is detected from all of its content and shown, unless --from names it. Each memory is marked as
     imported. A memory that FILE marks with a level above the import's is refused, and its place is shown; the others
-    are imported, and the exit code is 1. An empty note is skipped, and so is a time that cannot be read; both are
+    are imported, and the exit code is 1. An empty note is skipped, and a time that cannot be read is left out; both are
     shown. Importing the same file again changes nothing.
     """
     from tidegate.transfer.importing import Rules
