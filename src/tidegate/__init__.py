@@ -185,6 +185,7 @@ def open(  # noqa: A001 - the name of the contract; read `tidegate.open`
         limits=settings.limits,
         audit_reads=settings.audit.reads,
         expiry=settings.expiry,
+        default_level=settings.defaults.level,
     )
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from tidegate.config.settings import DEFAULT_LEVEL
 from tidegate.core.audit_log import AuditLog
 from tidegate.core.gate import Gate
 from tidegate.core.maintenance import MaintainedViews
@@ -51,6 +52,7 @@ class Store:
         limits: Limits | None = None,
         audit_reads: bool = False,
         expiry: Expiry | None = None,
+        default_level: Level = DEFAULT_LEVEL,
     ) -> None:
         clock = _in_utc(clock)
         self._provider = provider
@@ -59,7 +61,7 @@ class Store:
         self._clock = clock
         self._audit_reads = audit_reads
         self._audit_log = audit_log = AuditLog(provider, clock)
-        self.sessions = Sessions(provider, audit_log, ids, self._limits)
+        self.sessions = Sessions(provider, audit_log, ids, self._limits, default_level)
         self._ids = ids
         self._expiry = expiry or Expiry()
         self._gate = Gate(
@@ -75,17 +77,19 @@ class Store:
         self,
         agent: str,
         name: str | None = None,
-        level: Level = Level.PUBLIC,
+        level: Level | None = None,
         *,
         ceiling: Level | None = None,
         parent: Session | None = None,
         origin: Origin = Origin.AGENT,
         generation: int = 0,
     ) -> Session:
-        """Open or resume a session, and return it: its taint is the higher of the stored one and `level`.
+        """Open or resume a session, and return it.
 
-        name: survives restarts; without one the session is ephemeral: at exactly `level`, with nothing stored about it.
-        It stays in memory until it ends, so a host that opens many must end them.
+        level: raises an existing session that is lower; without one, it stays at its taint. A new session without a
+        level starts at its parent's taint, or at `defaults.level` in config.toml, which is INTERNAL unless set.
+        name: survives restarts; without one the session is ephemeral, with nothing stored about it. It stays in memory
+        until it ends, so a host that opens many must end them.
         ceiling: the highest taint that it may reach; for a new session only. By default its parent's, else RESTRICTED.
         parent: makes a child, at or above its parent's taint and under its parent's ceiling (P15).
         origin: the mark on the session's memories. generation: the length of the chain of jobs that created it.

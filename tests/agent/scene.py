@@ -106,7 +106,7 @@ class Scene:
 
     def _open(self) -> Store:
         provider = SqliteProvider(self.home, durability="normal")
-        return Store(provider, toolset=AGENT_TOOLS, clock=lambda: NOW, ids=self.ids)
+        return Store(provider, toolset=AGENT_TOOLS, clock=lambda: NOW, ids=self.ids, default_level=Level.PUBLIC)
 
     def restart(self) -> None:
         """As after the process has ended."""

@@ -48,7 +48,7 @@ def test_p15_a_child_that_reads_too_much_while_it_ends_does_not_end(
 ) -> None:
     with tidegate.open(tmp_path) as store:
         store.session("assistant", level=Level.RESTRICTED).memory.save("secret", SECRET)
-        parent = store.session("assistant", "main")
+        parent = store.session("assistant", "main", Level.PUBLIC)
         child = store.session("assistant", "child", parent=parent)
         raised_while_it_ends(monkeypatch, child)
         real = Sessions.raise_taint

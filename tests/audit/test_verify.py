@@ -39,7 +39,7 @@ TAKE_PLACE = "UPDATE versions SET (content, tags, nonce) = (SELECT content, tags
 def store(home: Path) -> Store:
     """A home with ten entries in the chain of PUBLIC: k saved twice, six others, one deleted, one left."""
     with tidegate.open(home) as made:
-        memory = made.session(AGENT).memory
+        memory = made.session(AGENT, level=Level.PUBLIC).memory
         memory.save("k", "one")
         memory.save("k", "two")
         for number in range(7):
@@ -155,7 +155,7 @@ class TestAChain:
         with tidegate.open(home) as store:
             store.owner(AGENT).erase()
             for number in range(10):
-                store.session(AGENT).memory.save(f"forged {number}", "text")
+                store.session(AGENT, level=Level.PUBLIC).memory.save(f"forged {number}", "text")
         assert problems(home) == []
         ((sequence, text),) = problems(home, anchors)
         assert (sequence, "was rebuilt" in text) == (10, True)
@@ -163,7 +163,7 @@ class TestAChain:
     def test_says_up_to_which_anchor_it_is_proven(self, home: Path) -> None:
         anchors = heads(home)
         with tidegate.open(home) as store:
-            store.session(AGENT).memory.save("later", "text")
+            store.session(AGENT, level=Level.PUBLIC).memory.save("later", "text")
             later = store.owner(AGENT).anchor()
         assert verdict(home, anchors).anchored_to == 10
         assert verdict(home, [*anchors, *later]).anchored_to == 11
@@ -246,14 +246,14 @@ class TestNoChangeWithoutItsEntry:
 
     def test_an_earlier_version_of_what_was_deleted_does_not_live_again(self, home: Path) -> None:
         with tidegate.open(home) as store:
-            store.session(AGENT).memory.delete("k")
+            store.session(AGENT, level=Level.PUBLIC).memory.delete("k")
         revived = "UPDATE records SET deleted_at = NULL WHERE key = 'k'"
         spoil(home, SET_ASIDE, ROLL_BACK, revived, TAKE_PLACE, "UPDATE versions SET deleted_at = 1")
         assert {text for _, text in problems(home)} >= {"version 2 was changed or inserted without an entry"}
 
     def test_p18_what_was_said_does_not_become_a_memory(self, home: Path) -> None:
         with tidegate.open(home) as store:
-            store.session(AGENT, "main").conversation.append(["said"])
+            store.session(AGENT, "main", Level.PUBLIC).conversation.append(["said"])
         assert problems(home) == []
         spoil(home, "UPDATE records SET kind = 'memory' WHERE kind = 'message'")
         assert any("changed or inserted" in text for _, text in problems(home))
@@ -275,7 +275,9 @@ class TestNoChangeWithoutItsEntry:
 
     def test_only_so_many_problems_are_named(self, home: Path) -> None:
         with tidegate.open(home) as store:
-            store.session(AGENT).memory.save_many((f"many {n}", "text", ()) for n in range(PROBLEMS_MAX))
+            store.session(AGENT, level=Level.PUBLIC).memory.save_many(
+                (f"many {n}", "text", ()) for n in range(PROBLEMS_MAX)
+            )
         spoil(home, "UPDATE records SET content = 'forged'")
         assert len(problems(home)) == PROBLEMS_MAX
 
@@ -288,12 +290,12 @@ def keyed(secret: bytes | None, provider: InMemoryProvider | None = None) -> tup
     provider.audit_secret = secret
     for compartment in provider._compartments.values():
         compartment._pen = Pen(compartment.place, secret)
-    return Store(provider, toolset=TOOLS), provider
+    return Store(provider, toolset=TOOLS, default_level=Level.PUBLIC), provider
 
 
 def test_a_keyed_chain_holds_with_its_key_and_not_with_another_or_none() -> None:
     store, provider = keyed(b"k" * 32)
-    store.session(AGENT).memory.save("k", "one")
+    store.session(AGENT, level=Level.PUBLIC).memory.save("k", "one")
     (found,) = store.owner(AGENT).verify(PUBLIC)
     assert (found.holds, found.keyed_from) == (True, 1)
     for secret in (b"x" * 32, None):
@@ -304,10 +306,10 @@ def test_a_keyed_chain_holds_with_its_key_and_not_with_another_or_none() -> None
 
 def test_a_chain_that_was_begun_without_a_key_is_keyed_from_where_the_key_came() -> None:
     store, provider = keyed(None)
-    store.session(AGENT).memory.save("k", "one")
+    store.session(AGENT, level=Level.PUBLIC).memory.save("k", "one")
     anchors = store.owner(AGENT).anchor()
     store, _ = keyed(b"k" * 32, provider)
-    store.session(AGENT).memory.save("k", "two")
+    store.session(AGENT, level=Level.PUBLIC).memory.save("k", "two")
     (found,) = store.owner(AGENT).verify(PUBLIC, anchors=anchors)
     assert (found.holds, found.keyed_from) == (True, 2)
 
@@ -317,10 +319,10 @@ def test_p9_what_is_not_keyed_is_believed_only_as_far_as_an_anchor_reaches() -> 
     heads: list[Anchor] = []
     for number in range(3):
         heads += store.owner(AGENT).anchor(PUBLIC) if number else []
-        store.session(AGENT).memory.save("k", f"text {number}")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", f"text {number}")
     before_the_key = store.owner(AGENT).anchor(PUBLIC)
     store, _ = keyed(b"k" * 32, provider)
-    store.session(AGENT).memory.save("k", "keyed")
+    store.session(AGENT, level=Level.PUBLIC).memory.save("k", "keyed")
     since_the_key = store.owner(AGENT).anchor(PUBLIC)
     for anchors, first in (((), 1), (heads, 3), (before_the_key, None), (since_the_key, None)):
         (found,) = store.owner(AGENT).verify(PUBLIC, anchors=anchors)
@@ -331,7 +333,7 @@ def test_p9_what_is_not_keyed_is_believed_only_as_far_as_an_anchor_reaches() -> 
 def test_p9_a_keyed_chain_cannot_be_made_anew_without_the_key(home: Path) -> None:
     with_key(home, b"k" * 32)
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save("iban", "DE00 genuine")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("iban", "DE00 genuine")
     ((record,), (entry,)) = contents(home)
     place = place_of(home)
     event = replace(entry.event, commitment=commitment_of(replace(record, content="DE66 forged"), place))
@@ -343,13 +345,13 @@ def test_p9_a_keyed_chain_cannot_be_made_anew_without_the_key(home: Path) -> Non
     ((sequence, text),) = problems(home)
     assert (sequence, "no entry is keyed" in text) == (1, True)
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save("more", "text")  # which keys the chain from here on
+        store.session(AGENT, level=Level.PUBLIC).memory.save("more", "text")  # which keys the chain from here on
     assert [sequence for sequence, _ in problems(home)] == [1]
 
 
 def test_once_keyed_an_entry_without_the_key_breaks_the_chain() -> None:
     store, provider = keyed(b"k" * 32)
-    store.session(AGENT).memory.save("k", "one")
+    store.session(AGENT, level=Level.PUBLIC).memory.save("k", "one")
     with provider.owner_compartment(AGENT, PUBLIC) as owner_compartment:
         last = owner_compartment.last_entry()
         assert last is not None
@@ -363,10 +365,10 @@ def test_once_keyed_an_entry_without_the_key_breaks_the_chain() -> None:
 def test_p9_a_save_while_the_key_is_not_set_breaks_no_chain(home: Path, other: bytes | None) -> None:
     with_key(home, b"k" * 32)
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save("k", "one")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "one")
     with_key(home, other)
     with tidegate.open(home) as store:
-        memory = store.session(AGENT).memory
+        memory = store.session(AGENT, level=Level.PUBLIC).memory
         with pytest.raises(StorageError, match=r"audit\.key_file"):
             memory.save("k", "two")
         assert memory.get("k").content == "one"
@@ -376,25 +378,25 @@ def test_p9_a_save_while_the_key_is_not_set_breaks_no_chain(home: Path, other: b
             memory.delete("k")
     with_key(home, b"k" * 32)
     with tidegate.open(home) as store:
-        assert store.session(AGENT).memory.save("k", "two").version == 2
+        assert store.session(AGENT, level=Level.PUBLIC).memory.save("k", "two").version == 2
         assert all(found.holds for found in store.owner(AGENT).verify())
 
 
 def test_nothing_follows_an_entry_that_was_changed(store: Store, home: Path) -> None:
     spoil(home, "UPDATE audit SET detail = 'forged' WHERE sequence = 10")
     with tidegate.open(home) as opened, pytest.raises(StorageError, match="run `tidegate doctor`"):
-        opened.session(AGENT).memory.save("k", "more")
+        opened.session(AGENT, level=Level.PUBLIC).memory.save("k", "more")
     assert [sequence for sequence, _ in problems(home)] == [10]
 
 
 def test_a_chain_that_is_keyed_while_no_key_is_set_is_named_as_that(home: Path) -> None:
     with_key(home, None)
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save("k", "one")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "one")
     with_key(home, b"k" * 32)
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save("k", "two")
-        store.session(AGENT).memory.save("k", "three")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "two")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "three")
     with_key(home, None)
     (problem,) = verdict(home).problems
     assert (problem.sequence, problem.text[:47]) == (2, "the entries from here on need a key, but none i")
@@ -411,7 +413,7 @@ def with_key(home: Path, key: bytes | None) -> None:
 def test_a_key_file_keys_the_chains_of_a_home(home: Path) -> None:
     with_key(home, b"k" * 32)
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save("k", "one")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "one")
         (found,) = store.owner(AGENT).verify(PUBLIC)
     assert (found.holds, found.keyed_from) == (True, 1)
     (home / "config.toml").unlink()

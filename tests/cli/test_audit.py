@@ -19,7 +19,7 @@ def rows(ran: Ran) -> list[dict[str, Any]]:
 @pytest.fixture
 def made(cli: Run) -> Run:
     """A command line over a session that saved and deleted, and one memory higher up."""
-    cli("session", "new", "main")
+    cli("session", "new", "main", "--level", "PUBLIC")
     cli("save", "k", "one", "--session", "main")
     cli("delete", "k", "--session", "main")
     cli("save", "k", "high", "--level", "RESTRICTED")

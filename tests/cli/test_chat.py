@@ -545,7 +545,7 @@ def test_a_held_answer_is_no_answer(say: Run, monkeypatch: pytest.MonkeyPatch) -
 def test_a_conversation_that_could_show_nothing_is_not_begun(
     say: Run, cli: Run, monkeypatch: pytest.MonkeyPatch, key: str, words: tuple[str, ...], message: str
 ) -> None:
-    cli("session", "new", "low")
+    cli("session", "new", "low", "--level", "PUBLIC")
     monkeypatch.setenv(f"TIDEGATE_CHAT_{key}", "PUBLIC")
     ran = say("hello", *words, "--json")
     assert ran.code == 2

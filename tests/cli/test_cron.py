@@ -29,13 +29,13 @@ def test_a_job_that_is_added_says_when_it_runs_next(cli: Run) -> None:
         "schedule": "30 7 * * 1-5",
         "timezone": "Europe/Berlin",
         "prompt": "Sum up what is new.",
-        "classification": "PUBLIC",
+        "classification": "INTERNAL",
         "origin": "owner",
     }
     assert made["next_run_at"].endswith((":30:00.000000Z",))
     assert (made["ceiling"], made["channel"], made["time_limit_seconds"]) == ("RESTRICTED", None, None)
     shown = cli("cron", "list").out
-    assert shown.startswith("PUBLIC        next 2")
+    assert shown.startswith("INTERNAL      next 2")
     assert re.search(r" 07:30:00\+0[12]:00  30 7 \* \* 1-5 Europe/Berlin  digest\n  Sum up what is new\.\n\Z", shown)
 
 
@@ -60,7 +60,7 @@ def test_where_there_is_nothing_to_list_people_are_told(cli: Run) -> None:
 
 
 def test_the_owner_sees_all_levels_unless_they_say_less(cli: Run) -> None:
-    cli(*ADD)
+    cli(*ADD, "--level", "PUBLIC")
     cli(*ADD, "--level", "CONFIDENTIAL")
     listed = [json.loads(line) for line in cli("cron", "list", "--json").out.splitlines()]
     assert [job["classification"] for job in listed] == ["CONFIDENTIAL", "PUBLIC"]
@@ -78,15 +78,15 @@ def test_in_a_named_session_a_job_is_at_its_taint(cli: Run) -> None:
 
 def test_what_is_removed_is_gone_at_its_own_level_only(cli: Run) -> None:
     cli(*ADD)
-    cli(*ADD, "--level", "INTERNAL")
+    cli(*ADD, "--level", "PUBLIC")
     assert cli("cron", "remove", "digest", "--json").json == {
         "deleted": True,
         "name": "digest",
-        "classification": "PUBLIC",
+        "classification": "INTERNAL",
     }
     gone = cli("cron", "remove", "digest", "--json")
     assert (gone.code, gone.error["code"]) == (1, "NOT_FOUND")
-    assert cli("cron", "remove", "digest", "--level", "INTERNAL").out == "deleted digest at INTERNAL\n"
+    assert cli("cron", "remove", "digest", "--level", "PUBLIC").out == "deleted digest at PUBLIC\n"
     assert cli("cron", "list").out == ""
 
 
@@ -122,11 +122,11 @@ def test_a_ceiling_below_the_level_is_refused(cli: Run) -> None:
 
 def test_run_now_history_and_a_channel(cli: Run, home: Path, tmp_path: Path) -> None:
     home.mkdir()
-    channel = f'[channels.diary]\nkind = "file"\npath = "{tmp_path / "diary"}"\nclearance = "PUBLIC"\n'
+    channel = f'[channels.diary]\nkind = "file"\npath = "{tmp_path / "diary"}"\nclearance = "INTERNAL"\n'
     (home / "config.toml").write_text(channel)
     cli("cron", "add", "greet", "@yearly", "hello", "--channel", "diary", "--time-limit", "90s")
     assert cli("cron", "show", "greet", "--json").json["time_limit_seconds"] == 90
-    assert cli("cron", "run-now", "greet").out == "queued as run 2 at PUBLIC\n"
+    assert cli("cron", "run-now", "greet").out == "queued as run 2 at INTERNAL\n"
     ran = cli("run", "--once")
     assert (ran.code, ran.err) == (0, "tidegate run: 1 run\n")
     history = cli("cron", "history", "greet").out
@@ -163,9 +163,10 @@ def test_the_list_shows_the_beginning_of_a_prompt_and_utc_where_a_zone_is_gone(
 def test_w02_a_name_cannot_forge_a_line_on_the_terminal(cli: Run) -> None:
     cli("cron", "add", "a  \u2060 RESTRICTED next", "@daily", "x\n\x1b[31mRESTRICTED  forged")
     first, second = cli("cron", "list").out.splitlines()
-    assert (first[:6], second) == ("PUBLIC", "  x\\n\\x1b[31mRESTRICTED  forged")
+    assert (first[:8], second) == ("INTERNAL", "  x\\n\\x1b[31mRESTRICTED  forged")
     assert all(
-        line.startswith(("PUBLIC", "  ")) for line in cli("cron", "show", "a  \u2060 RESTRICTED next").out.splitlines()
+        line.startswith(("INTERNAL", "  "))
+        for line in cli("cron", "show", "a  \u2060 RESTRICTED next").out.splitlines()
     )
 
 

@@ -33,21 +33,22 @@ def test_it_shows_every_step_and_ends_with_a_configuration(process: Run, tmp_pat
     transcript, _, configuration = ran.out.partition("\n{")
     shown = iter(transcript.splitlines())
     for line in (
-        "  $ tidegate mcp --agent assistant --session main --level PUBLIC",
+        "  $ tidegate mcp --agent assistant --session main",
         '  > save user-name = "Ada Lovelace"',
-        "  < created at PUBLIC",
-        "  $ tidegate mcp --agent assistant --session main --level PUBLIC",
-        '  > search "What is the user\'s name?"',
-        '  < user-name = "Ada Lovelace" (PUBLIC)',
-        "  $ tidegate session raise main INTERNAL",
         "  < created at INTERNAL",
+        "  $ tidegate mcp --agent assistant --session main",
+        '  > search "What is the user\'s name?"',
+        '  < user-name = "Ada Lovelace" (INTERNAL)',
+        "  $ tidegate session raise main CONFIDENTIAL",
+        "  < created at CONFIDENTIAL",
         "  $ tidegate mcp --agent assistant --session lobby --level PUBLIC",
-        '  < "Ada Lovelace" (PUBLIC)',
+        '  > search "What is the user\'s name?"',
         "  < nothing",
         '  > save lunch = "The user likes noodles", classification = "RESTRICTED"',
         "  < created at PUBLIC",
-        "  < deleted at INTERNAL, still visible: PUBLIC",
-        '  < "Ada Lovelace" (PUBLIC)',
+        '  < "The user likes noodles" (PUBLIC)',
+        "  < deleted at CONFIDENTIAL, still visible: INTERNAL",
+        '  < "Ada Lovelace" (INTERNAL)',
         "  $ tidegate --agent companion chat --message 'Hello, my name is Grace Hopper.'",
         "    \u2713 the agent saves the name without being asked",
         "  $ tidegate --agent companion chat --new --message 'What is my name?'",
@@ -55,7 +56,7 @@ def test_it_shows_every_step_and_ends_with_a_configuration(process: Run, tmp_pat
         "  < The user's name is Grace Brewster Hopper.",
         "  $ tidegate --agent companion chat --level PUBLIC --message 'What is my name?'",
         "  < You have not told me.",
-        "  $ tidegate --agent companion cron add call 2099-01-01 'Remind me to call Ada.' --level INTERNAL",
+        "  $ tidegate --agent companion cron add call 2099-01-01 'Remind me to call Ada.'",
         "  $ tidegate --agent companion run --once",
         "  < It is time to call Ada.",
         "  < I reminded the user to call Ada.",
@@ -66,7 +67,7 @@ def test_it_shows_every_step_and_ends_with_a_configuration(process: Run, tmp_pat
     assert "\x1b" not in ran.out
     server = json.loads("{" + configuration)["mcpServers"]["tidegate"]
     assert Path(server["command"]).exists()
-    assert server["args"][-7:] == ["mcp", "--agent", "assistant", "--session", "main", "--level", "PUBLIC"]
+    assert server["args"][-5:] == ["mcp", "--agent", "assistant", "--session", "main"]
     assert list(temporary.iterdir()) == []
 
 
@@ -82,8 +83,8 @@ def play(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sabotage], 
 
     def run(sabotage: Sabotage) -> int:
         @asynccontextmanager
-        async def conversation(_demo: object, title: str, session: str) -> AsyncIterator[demo.DemoClient]:
-            opened = store.session("assistant", session)
+        async def conversation(_demo: object, title: str, session: str, *words: str) -> AsyncIterator[demo.DemoClient]:
+            opened = store.session("assistant", session, Level[words[1]] if words else None)
 
             async def call_tool(name: str, arguments: dict[str, Any], **_: object) -> SimpleNamespace:
                 answer = await protocol.answer(ServedSession(lambda: opened), name, arguments)
@@ -93,8 +94,8 @@ def play(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sabotage], 
             yield demo.DemoClient(SimpleNamespace(call_tool=call_tool))  # type: ignore[arg-type]
 
         def owner(_demo: object, *words: str) -> None:
-            assert words == ("session", "raise", "main", "INTERNAL")
-            store.sessions.raise_taint(store.sessions.find("assistant", "main").id, Level.INTERNAL)
+            assert words == ("session", "raise", "main", "CONFIDENTIAL")
+            store.sessions.raise_taint(store.sessions.find("assistant", "main").id, Level.CONFIDENTIAL)
 
         monkeypatch.setattr(demo.Demo, "_conversation", conversation)
         monkeypatch.setattr(demo.Demo, "_owner", owner)
@@ -114,7 +115,7 @@ def no_level_is_kept(_session: str, name: str, answer: dict[str, Any]) -> dict[s
 
 
 def all_levels_are_one(_session: str, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-    return {**answer, "classification": "INTERNAL"} if name == "memory_save" else answer
+    return {**answer, "classification": "CONFIDENTIAL"} if name == "memory_save" else answer
 
 
 def nothing_is_found(_session: str, name: str, answer: dict[str, Any]) -> dict[str, Any]:
@@ -122,12 +123,12 @@ def nothing_is_found(_session: str, name: str, answer: dict[str, Any]) -> dict[s
 
 
 def the_lobby_finds_secrets(session: str, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-    leaked = [{"key": "user-name", "content": "in May", "classification": "INTERNAL"}]
+    leaked = [{"key": "user-name", "content": "in May", "classification": "CONFIDENTIAL"}]
     return {**answer, "results": leaked} if (session, name) == ("lobby", "memory_search") else answer
 
 
-def the_lobby_reads_secrets(session: str, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-    return {**answer, "content": "in May"} if (session, name) == ("lobby", "memory_get") else answer
+def nothing_below_is_seen(session: str, name: str, answer: dict[str, Any]) -> dict[str, Any]:
+    return {"found": False} if (session, name, answer.get("key")) == ("main", "memory_get", "lunch") else answer
 
 
 def nothing_is_shadowed(session: str, name: str, answer: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +163,7 @@ def test_it_succeeds_when_all_is_as_claimed(play: Callable[[Sabotage], int]) -> 
         all_levels_are_one,
         nothing_is_found,
         the_lobby_finds_secrets,
-        the_lobby_reads_secrets,
+        nothing_below_is_seen,
         nothing_is_shadowed,
         the_model_chooses,
         a_delete_goes_down,

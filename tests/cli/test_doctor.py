@@ -27,7 +27,7 @@ def test_a_home_that_is_not_there_is_exit_0_and_not_made(cli: Run, home: Path) -
 
 
 def test_findings_are_exit_1_and_say_what_to_do(cli: Run, home: Path) -> None:
-    cli("save", "k", "one")
+    cli("save", "k", "one", "--level", "PUBLIC")
     raw(database(home), "DELETE FROM tags", "UPDATE audit SET detail = 'forged'")
     ran = cli("doctor")
     assert ran.code == 1
@@ -55,7 +55,7 @@ def test_what_was_found_by_then_is_shown_when_an_examination_breaks_off(
 
 
 def test_anchors_are_met_as_audit_verify_meets_them(cli: Run, home: Path, tmp_path: Path) -> None:
-    cli("save", "k", "one")
+    cli("save", "k", "one", "--level", "PUBLIC")
     anchors = tmp_path / "anchors.jsonl"
     anchors.write_bytes(cli("audit", "anchor").stdout)
     assert cli("doctor", "--anchor", str(anchors)).code == 0
@@ -65,7 +65,7 @@ def test_anchors_are_met_as_audit_verify_meets_them(cli: Run, home: Path, tmp_pa
 
 
 def test_repair_puts_right_what_is_safe_to_and_exit_is_1_while_anything_is_left(cli: Run, home: Path) -> None:
-    cli("save", "k", "one", "--tag", "t")
+    cli("save", "k", "one", "--tag", "t", "--level", "PUBLIC")
     raw(database(home), "DELETE FROM tags")
     home.chmod(0o755)
     ran = cli("doctor", "--repair")
@@ -79,7 +79,7 @@ def test_repair_puts_right_what_is_safe_to_and_exit_is_1_while_anything_is_left(
 
 
 def test_a_warning_alone_is_exit_0_and_shown(cli: Run, home: Path) -> None:
-    cli("save", "k", "one")
+    cli("save", "k", "one", "--level", "PUBLIC")
     home.chmod(0o755)
     ran = cli("doctor")
     assert (ran.code, ran.out.startswith("warning   home: other users can access it: its mode is 755\n")) == (0, True)

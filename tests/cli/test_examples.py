@@ -43,6 +43,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         patch.setenv("TIDEGATE_HOME", str(folder / "home"))
         for line in (
+            "save user-name Ada --level PUBLIC",
             "save user-name Ada",
             "save user-name 'Ada Lovelace' --tag persona",
             "save gone x",

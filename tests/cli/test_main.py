@@ -117,7 +117,7 @@ def test_help_is_shown_whatever_is_refused(cli: Run) -> None:
 
 def test_what_a_common_option_means_is_said_where_it_is_not_the_usual(cli: Run) -> None:
     assert "--session NAME  Only entries of this session" in cli("audit", "show", "--help").out
-    assert "[default: PUBLIC]" in " ".join(cli("save", "--help").out.split())
+    assert "[default: defaults.level in config.toml, or INTERNAL]" in " ".join(cli("save", "--help").out.split())
     assert "[default: all levels]" in " ".join(cli("history", "--help").out.split())
 
 

@@ -18,7 +18,7 @@ def saved(cli: Run, key: str, content: str, *words: str) -> None:
 
 def test_save_prints_exactly_the_tools_result(cli: Run) -> None:
     ran = cli("save", "user-name", "Ada Lovelace", "--tag", "b", "--tag", "a", "--json")
-    expected = {"saved": True, "key": "user-name", "classification": "PUBLIC", "version": 1, "status": "created"}
+    expected = {"saved": True, "key": "user-name", "classification": "INTERNAL", "version": 1, "status": "created"}
     assert (ran.code, ran.json, ran.err) == (0, expected, "")
 
 
@@ -26,7 +26,7 @@ def test_get_prints_exactly_the_tools_result_with_the_owner_as_origin(cli: Run) 
     saved(cli, "user-name", "Ada Lovelace", "--tag", "b", "--tag", "a")
     found = cli("get", "user-name", "--json").json
     assert (found["found"], found["content"], found["tags"]) == (True, "Ada Lovelace", ["a", "b"])
-    assert (found["version"], found["origin"], found["classification"]) == (1, "owner", "PUBLIC")
+    assert (found["version"], found["origin"], found["classification"]) == (1, "owner", "INTERNAL")
 
 
 def test_every_verb_answers_as_the_tool_does(cli: Run, home: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_list_by_tag_is_by_the_whole_tag(cli: Run) -> None:
 
 
 def test_delete_says_what_shows_again(cli: Run) -> None:
-    saved(cli, "k", "low")
+    saved(cli, "k", "low", "--level", "PUBLIC")
     saved(cli, "k", "high", "--level", "INTERNAL")
     ran = cli("delete", "k", "--level", "INTERNAL", "--json")
     assert ran.json == {"deleted": True, "key": "k", "classification": "INTERNAL", "still_visible": "PUBLIC"}
@@ -96,7 +96,7 @@ def test_delete_says_what_shows_again(cli: Run) -> None:
 
 
 def test_delete_says_where_the_key_is_visible_that_it_did_not_delete(cli: Run) -> None:
-    cli("save", "k", "low")
+    cli("save", "k", "low", "--level", "PUBLIC")
     cli("save", "k", "high", "--level", "RESTRICTED")
     ran = cli("delete", "k", "--level", "INTERNAL")
     assert (ran.code, ran.out) == (1, "")
@@ -124,7 +124,7 @@ def test_p5_who_finds_nothing_is_told_how_to_look_in_words_that_depend_on_nothin
     cli("session", "new", "main")
     if hidden:
         cli("save", "k", "secret", "--tag", "t", "--level", "CONFIDENTIAL")
-    hint = "is visible at PUBLIC; --level RESTRICTED sees every level\n"
+    hint = "is visible at INTERNAL; --level RESTRICTED sees every level\n"
     assert cli("list").err == f"no memory {hint}"
     assert cli("search", "nothing").err == f"no match {hint}"
     assert cli("search", "nothing", "--level", "RESTRICTED").err == "no match\n"
@@ -306,7 +306,7 @@ def test_w05_stored_text_cannot_work_the_terminal_but_json_is_exact(cli: Run) ->
 
 def test_a_newer_lower_memory_is_pointed_out(cli: Run) -> None:
     saved(cli, "k", "high", "--level", Level.INTERNAL.name)
-    saved(cli, "k", "low")
+    saved(cli, "k", "low", "--level", "PUBLIC")
     assert "a PUBLIC memory under this key was saved later" in cli("get", "k", "--level", "INTERNAL").out
 
 

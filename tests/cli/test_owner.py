@@ -25,8 +25,8 @@ def rows(ran: Ran) -> list[dict[str, Any]]:
 @pytest.fixture
 def made(cli: Run) -> Run:
     """A command line over a memory of two versions at PUBLIC and one at CONFIDENTIAL."""
-    cli("save", "k", "one", "--tag", "t")
-    cli("save", "k", "two", "--tag", "t")
+    for content in ("one", "two"):
+        cli("save", "k", content, "--tag", "t", "--level", "PUBLIC")
     cli("save", "k", "high", "--level", "CONFIDENTIAL")
     return cli
 
@@ -64,7 +64,7 @@ def test_history_is_one_object_a_line_newest_first(made: Run) -> None:
 
 
 def test_history_for_people_marks_what_was_deleted(made: Run) -> None:
-    made("delete", "k")
+    made("delete", "k", "--level", "PUBLIC")
     lines = made("history", "k", "--level", "PUBLIC").out.splitlines()
     assert "deleted" in lines[0]
     assert lines[1].startswith("  deleted at 20")
@@ -89,8 +89,8 @@ def test_history_of_nothing_is_empty_with_exit_1(made: Run) -> None:
 
 
 def test_restore_brings_back_what_was_deleted_at_its_level(made: Run) -> None:
-    made("delete", "k")
-    ran = made("restore", "k", "--json")
+    made("delete", "k", "--level", "PUBLIC")
+    ran = made("restore", "k", "--level", "PUBLIC", "--json")
     assert ran.json == {
         "restored": True,
         "key": "k",
@@ -103,7 +103,7 @@ def test_restore_brings_back_what_was_deleted_at_its_level(made: Run) -> None:
 
 
 def test_restore_takes_a_version_and_a_level(made: Run) -> None:
-    assert made("restore", "k", "--version", "1").out == "restored k at PUBLIC from version 1\n"
+    assert made("restore", "k", "--version", "1", "--level", "PUBLIC").out == "restored k at PUBLIC from version 1\n"
     made("save", "k", "higher", "--level", "CONFIDENTIAL")
     assert made("restore", "k", "--level", "CONFIDENTIAL", "--json").json["restored_version"] == 1
 

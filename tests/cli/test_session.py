@@ -40,9 +40,9 @@ def test_new_makes_a_session_at_a_level_under_a_ceiling(cli: Run) -> None:
     assert shown(cli, "main") == made
 
 
-def test_new_is_public_under_restricted_by_default(cli: Run) -> None:
+def test_new_is_internal_under_restricted_by_default(cli: Run) -> None:
     [made] = rows(cli("session", "new", "main", "--json"))
-    assert (made["taint"], made["ceiling"]) == ("PUBLIC", "RESTRICTED")
+    assert (made["taint"], made["ceiling"]) == ("INTERNAL", "RESTRICTED")
 
 
 def test_new_makes_up_a_name_that_can_be_used(cli: Run) -> None:
@@ -75,7 +75,7 @@ def test_a_new_session_above_its_ceiling_is_refused(cli: Run) -> None:
 
 def test_list_shows_every_session_of_the_agent_alone_as_json_lines(cli: Run) -> None:
     cli("session", "new", "b", "--level", "RESTRICTED")
-    cli("session", "new", "a")
+    cli("session", "new", "a", "--level", "PUBLIC")
     cli("session", "new", "other", "--agent", "other")
     cli("session", "reset", "a", "--yes")
     assert [(row["name"], row["taint"], row["ended"]) for row in rows(cli("session", "list", "--json"))] == [
@@ -87,7 +87,7 @@ def test_list_shows_every_session_of_the_agent_alone_as_json_lines(cli: Run) -> 
 def test_list_with_a_level_shows_less(cli: Run) -> None:
     cli("session", "new", "high", "--level", "CONFIDENTIAL")
     cli("session", "new", "low", "--level", "INTERNAL")
-    cli("session", "new", "lowest")
+    cli("session", "new", "lowest", "--level", "PUBLIC")
     for level, names in (
         ("CONFIDENTIAL", ["high", "low", "lowest"]),
         ("INTERNAL", ["low", "lowest"]),
@@ -116,7 +116,7 @@ def test_raise_stops_at_the_ceiling(cli: Run) -> None:
     cli("session", "new", "main", "--ceiling", "INTERNAL")
     ran = cli("session", "raise", "main", "RESTRICTED", "--json")
     assert (ran.code, ran.error["code"]) == (1, "REFUSED")
-    assert shown(cli, "main")["taint"] == "PUBLIC"
+    assert shown(cli, "main")["taint"] == "INTERNAL"
 
 
 def test_ceiling_cannot_go_below_the_taint(cli: Run) -> None:
@@ -182,17 +182,17 @@ def test_p4_what_an_older_control_store_lacks_is_shown_and_ended(cli: Run, home:
     cli("session", "new", "main")
     older = (home / "control.db").read_bytes()
     [made] = rows(cli("session", "new", "other", "--json"))
-    cli("session", "raise", "other", "INTERNAL")
+    cli("session", "raise", "other", "CONFIDENTIAL")
     (home / "control.db").write_bytes(older)
     assert cli("session", "new", "other", "--json").error["code"] == "REFUSED"
     [lost] = rows(cli("session", "reset", "--lost", "--dry-run", "--json"))
-    assert lost == {**made, "dry_run": True, "name": made["id"], "taint": "INTERNAL"}
+    assert lost == {**made, "dry_run": True, "name": made["id"], "taint": "CONFIDENTIAL"}
     assert cli("session", "reset", "--lost").code == 2
     assert cli("session", "reset", "main", "--lost", "--yes", "--json").error["argument"] == "name"
     assert cli("session", "new", "other", "--json").error["code"] == "REFUSED"
     assert cli("session", "reset", "--lost", "--yes").code == 0
     assert shown(cli, made["id"])["ended"]
-    assert rows(cli("session", "new", "other", "--json"))[0]["taint"] == "PUBLIC"
+    assert rows(cli("session", "new", "other", "--json"))[0]["taint"] == "INTERNAL"
 
 
 def test_p4_of_what_is_lost_a_reset_that_leaves_something_in_a_file_says_so(

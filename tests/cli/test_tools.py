@@ -190,7 +190,7 @@ def test_check_explains_an_allowed_call_with_rule_and_levels(configured: Path, c
         "reason": "the taint is not above the sink, and after the call it will not be above the ceiling",
         "taint_after": "CONFIDENTIAL",
         "session": None,
-        "taint": "PUBLIC",
+        "taint": "INTERNAL",
         "ceiling": "RESTRICTED",
         "source": "CONFIDENTIAL",
         "sink": "INTERNAL",
@@ -236,7 +236,7 @@ def test_check_explains_in_lines_for_people(configured: Path, cli: Run) -> None:
     assert cli("tools", "check", "hostile__echo").out.splitlines() == [
         "allowed, and raises the taint to CONFIDENTIAL (P4): "
         "the taint is not above the sink, and after the call it will not be above the ceiling",
-        "  taint PUBLIC, ceiling RESTRICTED",
+        "  taint INTERNAL, ceiling RESTRICTED",
         "  source CONFIDENTIAL, sink INTERNAL, pin trusted (the server was not asked)",
     ]
     assert cli("tools", "check", "hostile__echo").err == ""

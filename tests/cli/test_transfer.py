@@ -38,7 +38,7 @@ def other(tmp_path: Path) -> list[str]:
 def test_an_export_is_on_standard_output_and_what_is_said_of_it_is_not(cli: Run) -> None:
     save(cli, "a", "public")
     save(cli, "b", "internal", "INTERNAL")
-    ran = cli("export")
+    ran = cli("export", "--level", "PUBLIC")
     assert [line.get("key") for line in lines(ran.stdout)] == [None, "a"]
     assert (ran.code, ran.err) == (0, "exported 1 memory at PUBLIC\n")
     ran = cli("export", "-", "--level", "INTERNAL", "--json")
@@ -53,17 +53,17 @@ def test_an_export_is_on_standard_output_and_what_is_said_of_it_is_not(cli: Run)
 def test_an_export_to_a_file_is_private_and_counted(cli: Run, tmp_path: Path) -> None:
     save(cli, "a", "public")
     path = tmp_path / "out.jsonl"
-    assert cli("export", str(path), "--json").json == {"exported": 1, "level": "PUBLIC"}
+    assert cli("export", str(path), "--level", "PUBLIC", "--json").json == {"exported": 1, "level": "PUBLIC"}
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_bytes().count(b"\n") == 2
-    ran = cli("export", str(path))
+    ran = cli("export", str(path), "--level", "PUBLIC")
     assert (ran.out, ran.err) == ("", "exported 1 memory at PUBLIC\n")
 
 
 def test_u17_every_code_point_survives_the_command_line(cli: Run, tmp_path: Path, other: list[str]) -> None:
     save(cli, "u17", BREAKS)
     path = tmp_path / "out.jsonl"
-    path.write_bytes(cli("export").stdout)
+    path.write_bytes(cli("export", "--level", "PUBLIC").stdout)
     assert cli("import", str(path), *other).code == 0
     assert cli("get", "u17", "--json", *other).json["content"] == BREAKS
 
@@ -74,7 +74,7 @@ def test_d17_exports_appended_and_put_together_import_as_one(cli: Run, tmp_path:
     path = tmp_path / "all.jsonl"
     with path.open("ab") as file:
         for words in ([], [], ["--agent", "second"]):
-            file.write(cli("export", *words).stdout)
+            file.write(cli("export", "--level", "PUBLIC", *words).stdout)
     assert len(lines(path.read_bytes())) == 6
     result = cli("import", str(path), "--json", *other).json
     assert (result["created"], result["skipped"], result["refused"]) == (2, 1, 0)
@@ -224,7 +224,7 @@ def test_a_name_in_a_notice_cannot_forge_a_line(cli: Run, tmp_path: Path) -> Non
 def test_a_backup_is_restored_into_an_empty_home(cli: Run, tmp_path: Path, other: list[str]) -> None:
     save(cli, "a", "public")
     save(cli, "a", "restricted", "RESTRICTED")
-    cli("delete", "a")
+    cli("delete", "a", "--level", "PUBLIC")
     cli("session", "new", "main", "--level", "INTERNAL")
     path = str(tmp_path / "assistant.backup")
     counts = {"agent": "assistant", "versions": 2, "entries": 4, "sessions": 1}
@@ -323,7 +323,7 @@ def test_a_damaged_backup_is_exit_2_and_one_into_a_full_agent_exit_1(
 def test_d07_an_export_writes_nothing_in_the_home(cli: Run, home: Path) -> None:
     save(cli, "a", "x")
     before = _tree(home)
-    assert [line.get("key") for line in lines(cli("export").stdout)] == [None, "a"]
+    assert [line.get("key") for line in lines(cli("export", "--level", "PUBLIC").stdout)] == [None, "a"]
     assert _tree(home) == before
 
 
@@ -332,9 +332,9 @@ def _tree(home: Path) -> dict[str, bytes]:
 
 
 def test_i13_a_file_is_named_as_it_is(process: Run, home: Path, tmp_path: Path) -> None:
-    assert process("--home", str(home), "save", "a", "x").code == 0
+    assert process("--home", str(home), "save", "a", "x", "--level", "PUBLIC").code == 0
     for name in ("file:mem.jsonl?mode=ro", "mem.jsonl?x=1#y", "C:\\Users\\Kim L\\mem.jsonl", "a b.jsonl", "caf\u00e9"):
-        assert process("--home", str(home), "export", name, cwd=tmp_path).code == 0
+        assert process("--home", str(home), "export", name, "--level", "PUBLIC", cwd=tmp_path).code == 0
         assert (tmp_path / name).is_file()
         assert process("--home", str(home), "import", name, "--from", "tidegate", cwd=tmp_path).code == 0
         (tmp_path / name).unlink()
@@ -343,7 +343,7 @@ def test_i13_a_file_is_named_as_it_is(process: Run, home: Path, tmp_path: Path) 
 
 def test_a_reader_that_stops_reading_is_no_failure(home: Path, cli: Run) -> None:
     save(cli, "long", "x" * 500_000)  # more than a pipe holds
-    command = [sys.executable, "-m", "tidegate", "--home", str(home), "export"]
+    command = [sys.executable, "-m", "tidegate", "--home", str(home), "export", "--level", "PUBLIC"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -354,5 +354,7 @@ def test_a_reader_that_stops_reading_is_no_failure(home: Path, cli: Run) -> None
 
 
 def test_an_agent_that_never_was_has_an_empty_export(cli: Run, home: Path) -> None:
-    assert [line["memories"] for line in lines(cli("export", "--agent", "nobody", "--json").stdout)] == [0]
+    assert [
+        line["memories"] for line in lines(cli("export", "--agent", "nobody", "--level", "PUBLIC", "--json").stdout)
+    ] == [0]
     assert not home.exists()

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tidegate.config.reader import check_environment, read_settings
-from tidegate.config.settings import AuditSettings, Settings, StorageSettings
+from tidegate.config.settings import AuditSettings, DefaultSettings, Settings, StorageSettings
 from tidegate.errors import InvalidArgument, StorageError, TidegateError
+from tidegate.policy.levels import Level
 from tidegate.records.limits import Limits
 
 FULL = """
@@ -47,7 +48,7 @@ def refused(folder: Path, text: str | bytes, **environ: str) -> InvalidArgument:
 
 def test_without_a_file_everything_is_the_default(tmp_path: Path) -> None:
     assert read_settings(tmp_path, {}) == Settings(
-        Limits(), StorageSettings("normal"), AuditSettings(reads=False, key_file=None)
+        DefaultSettings(Level.INTERNAL), Limits(), StorageSettings("normal"), AuditSettings(reads=False, key_file=None)
     )
 
 
@@ -236,3 +237,36 @@ def test_a_variable_that_will_not_do_is_found_without_a_home() -> None:
     check_environment({"TIDEGATE_LIMITS_TAGS_MAX": "1", "PATH": "/"})
     with pytest.raises(InvalidArgument, match=r"^TIDEGATE_LIMITS_TAGS_MAX: must be"):
         check_environment({"TIDEGATE_LIMITS_TAGS_MAX": "0"})
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "expected"),
+    [
+        ("", {}, "INTERNAL INTERNAL INTERNAL"),
+        ('[defaults]\nlevel = "PUBLIC"\n', {}, "PUBLIC PUBLIC PUBLIC"),
+        ('[defaults]\nlevel = "PUBLIC"\n[chat]\nlevel = "INTERNAL"\n', {}, "PUBLIC INTERNAL PUBLIC"),
+        ('[defaults]\nlevel = "PUBLIC"\n[trigger]\nlevel = "CONFIDENTIAL"\n', {}, "PUBLIC PUBLIC CONFIDENTIAL"),
+        ('[chat]\nlevel = "PUBLIC"\n', {}, "INTERNAL PUBLIC INTERNAL"),
+        ('[trigger]\nlevel = "PUBLIC"\n', {"DEFAULTS": "RESTRICTED"}, "RESTRICTED RESTRICTED PUBLIC"),
+        (
+            '[defaults]\nlevel = "PUBLIC"\n',
+            {"DEFAULTS": "RESTRICTED", "CHAT": "INTERNAL"},
+            "RESTRICTED INTERNAL RESTRICTED",
+        ),
+    ],
+)
+def test_chat_and_trigger_start_at_the_default_unless_they_say_otherwise(
+    tmp_path: Path, text: str, variables: dict[str, str], expected: str
+) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    settings = read_settings(tmp_path, {f"TIDEGATE_{section}_LEVEL": level for section, level in variables.items()})
+    found = (settings.defaults.level, settings.chat.level, settings.trigger.level)
+    assert " ".join(map(str, found)) == expected
+
+
+def test_a_ceiling_of_the_trigger_below_the_default_says_what_to_set(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[trigger]\nceiling = "PUBLIC"\n')
+    with pytest.raises(InvalidArgument, match=r"^trigger\.ceiling: cannot be below trigger\.level, which is INTERNAL"):
+        read_settings(tmp_path, {})
+    (tmp_path / "config.toml").write_text('[trigger]\nceiling = "PUBLIC"\nlevel = "PUBLIC"\n')
+    assert read_settings(tmp_path, {}).trigger.level is Level.PUBLIC

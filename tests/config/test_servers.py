@@ -129,7 +129,7 @@ def test_secrets_are_not_shown_by_a_server_s_representation(home: Path) -> None:
         ("[servers.x]\ncommand = ['x']\ntools.a.level = 1\n", "servers.x.tools.a.level: unknown key"),
         ("[servers.x]\ncommand = ['x']\n[servers.x.tools.a]\nsink = 'X'\n", "servers.x.tools.a.sink: must be one"),
         ("[servers.x]\ncommand = ['x']\nunsafe_launders = 1\n", "servers.x.unsafe_launders: must be true or"),
-        ("[limit]\n", "limit: unknown section; the sections are limits"),
+        ("[limit]\n", "limit: unknown section; the sections are defaults, limits"),
         ("".join(f"[servers.s{n}]\ncommand = ['x']\n" for n in range(33)), "servers: has more than 32"),
     ],
 )

@@ -22,7 +22,7 @@ def loaded(home: Path, text: str, **environ: str) -> Settings:
 def test_without_a_word_there_is_a_default_for_everything(tmp_path: Path) -> None:
     settings = read_settings(tmp_path, {})
     assert (settings.run, settings.trigger, settings.channels) == (RunSettings(), TriggerSettings(), {})
-    assert settings.trigger.level is Level.PUBLIC
+    assert settings.trigger.level is Level.INTERNAL
 
 
 def test_every_key_counts(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ class Scene:
             limits=self.limits,
             expiry=self.expiry,
             audit_reads=self.audit_reads,
+            default_level=Level.PUBLIC,
         )
 
     def wait(self, seconds: float = 1) -> None:

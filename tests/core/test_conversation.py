@@ -112,7 +112,9 @@ def test_an_id_that_begins_like_another_is_another() -> None:
     ids = iter(
         ["a", *(f"n{number}" for number in range(10)), "a/000000000001", *(f"m{number}" for number in range(10))]
     )
-    store = Store(InMemoryProvider(), toolset=AGENT_TOOLS, clock=lambda: NOW, ids=lambda: next(ids))
+    store = Store(
+        InMemoryProvider(), toolset=AGENT_TOOLS, clock=lambda: NOW, ids=lambda: next(ids), default_level=Level.PUBLIC
+    )
     first = store.session(AGENT)
     first.conversation.append(["first"])
     second = next(each for each in iter(lambda: store.session(AGENT), None) if each.id == "a/000000000001")
@@ -207,7 +209,13 @@ def test_what_is_said_while_a_reset_is_under_way_goes_as_well(scene: Scene, monk
 
 def test_a_reset_of_a_session_of_an_agent_without_compartments_makes_nothing_up() -> None:
     numbers = itertools.count()
-    store = Store(InMemoryProvider(), toolset=AGENT_TOOLS, clock=lambda: NOW, ids=lambda: f"{next(numbers)}")
+    store = Store(
+        InMemoryProvider(),
+        toolset=AGENT_TOOLS,
+        clock=lambda: NOW,
+        ids=lambda: f"{next(numbers)}",
+        default_level=Level.PUBLIC,
+    )
     session = store.session(AGENT)
     store.sessions.reset(session.id)
     with pytest.raises(Refused, match="ended"):
@@ -232,7 +240,7 @@ def test_a_reset_with_a_reader_in_the_way_says_that_something_may_remain(
 ) -> None:
     monkeypatch.setattr(sqlite_compaction, "COMPACT_WAIT_MS", 1)
     with tidegate.open(home) as store:
-        session = store.session(AGENT, "main")
+        session = store.session(AGENT, "main", Level.PUBLIC)
         session.conversation.append([CANARIES[0].decode()])
         reader = apsw.Connection(str(home / "agents" / AGENT / "public.db"), flags=apsw.SQLITE_OPEN_READONLY)
         reader.execute("BEGIN; SELECT * FROM records").fetchall()

@@ -308,7 +308,7 @@ def test_the_rules_of_a_home_are_in_its_configuration(home: Path) -> None:
     (home / "config.toml").write_text('[expiry.tags]\nscratch = "7d"\n[expiry.levels]\nINTERNAL = "1d"\n')
     now = NOW
     with tidegate.open(home, clock=lambda: now) as store:
-        low, high = store.session(AGENT).memory, store.session(AGENT, level=INTERNAL).memory
+        low, high = store.session(AGENT, level=Level.PUBLIC).memory, store.session(AGENT, level=INTERNAL).memory
         low.save("k", "text", ["scratch"])
         high.save("other", "text")
         now += timedelta(days=1)

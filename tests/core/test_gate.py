@@ -62,13 +62,13 @@ def test_p1_p6_a_read_that_saw_too_much_is_refused(
 ) -> None:
     monkeypatch.setattr(LeakyProvider, "reaches", reaches)
     with pytest.raises(Refused) as refused:
-        read(store.session(AGENT))
+        read(store.session(AGENT, level=Level.PUBLIC))
     assert refused.value.details == {"rule": "P1"}
     assert "secret" not in str(refused.value.to_dict())
 
 
 def test_p1_a_write_that_saw_too_much_is_refused_and_undone(store: Store) -> None:
-    session = store.session(AGENT)
+    session = store.session(AGENT, level=Level.PUBLIC)
     session.memory.save("k", "mine")
     with pytest.raises(Refused) as refused:
         session.memory.delete("k")  # its answer would say that a higher variant shows again
@@ -103,19 +103,19 @@ def overtaken(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
 
 def test_p4_a_write_that_a_raise_overtook_is_made_where_the_session_stands_now(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(InMemoryProvider(), toolset=TOOLS)
-    session = store.session(AGENT, "main")
+    session = store.session(AGENT, "main", Level.PUBLIC)
     overtaken(monkeypatch, lambda: store.sessions.raise_taint(session.id, Level.CONFIDENTIAL))
     assert session.memory.save("k", "read in the mail").classification is Level.CONFIDENTIAL
-    assert store.session(AGENT).memory.get("k") is None
+    assert store.session(AGENT, level=Level.PUBLIC).memory.get("k") is None
 
 
 def test_p7_a_write_that_a_reset_overtook_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(InMemoryProvider(), toolset=TOOLS)
-    session = store.session(AGENT, "main")
+    session = store.session(AGENT, "main", Level.PUBLIC)
     overtaken(monkeypatch, lambda: store.sessions.reset(session.id))
     with pytest.raises(Refused, match="session ended"):
         session.memory.save("k", "said before")
-    assert store.session(AGENT).memory.get("k") is None
+    assert store.session(AGENT, level=Level.PUBLIC).memory.get("k") is None
 
 
 @pytest.mark.parametrize("call", READS.values(), ids=READS)
@@ -123,7 +123,7 @@ def test_p7_what_another_thread_saw_earlier_lets_nothing_out_after_the_end(
     call: Callable[[Session], object],
 ) -> None:
     store = Store(InMemoryProvider(), toolset=TOOLS)
-    session = store.session(AGENT, "main")
+    session = store.session(AGENT, "main", Level.PUBLIC)
     session.memory.save("k", "the secret")
     session.memory._handle = RacingSeat(session.id, session._handle.seen)
     assert call(session)
@@ -134,7 +134,7 @@ def test_p7_what_another_thread_saw_earlier_lets_nothing_out_after_the_end(
 
 
 def test_an_error_of_a_read_leaves_at_once_where_the_session_still_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Store(InMemoryProvider(), toolset=TOOLS).session(AGENT)
+    session = Store(InMemoryProvider(), toolset=TOOLS).session(AGENT, level=Level.PUBLIC)
     asked: list[str] = []
 
     def get(view: View, key: str) -> object:
@@ -148,7 +148,7 @@ def test_an_error_of_a_read_leaves_at_once_where_the_session_still_stands(monkey
 
 def test_p12_a_refusal_is_entered_with_a_name_of_ours_and_none_of_the_models() -> None:
     store = Store(InMemoryProvider(), toolset=TOOLS)
-    session = store.session(AGENT, "main")
+    session = store.session(AGENT, "main", Level.PUBLIC)
     with pytest.raises(Refused, match="unknown tool: use only the listed tools"):
         session.call_tool("the-secret", {})
     session.end()
@@ -170,7 +170,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
 
 @pytest.fixture
 def session() -> Session:
-    return Store(InMemoryProvider(), toolset=AGENT_TOOLS).session(AGENT, "main")
+    return Store(InMemoryProvider(), toolset=AGENT_TOOLS).session(AGENT, "main", Level.PUBLIC)
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_p7_whatever_an_ended_session_calls_is_refused_once_and_entered_once(
 
 def test_p7_a_tool_that_reads_nothing_does_not_answer_an_ended_session() -> None:
     tool = replace(AGENT_TOOLS["todo_read"], work=lambda *_: {"todos": []})
-    session = Store(InMemoryProvider(), toolset={"todo_read": tool}).session(AGENT, "main")
+    session = Store(InMemoryProvider(), toolset={"todo_read": tool}).session(AGENT, "main", Level.PUBLIC)
     assert session.call_tool("todo_read") == {"todos": []}
     session.end()
     with pytest.raises(Refused, match="session ended"):
@@ -232,7 +232,7 @@ def test_p7_a_tool_that_reads_nothing_does_not_answer_an_ended_session() -> None
 @pytest.mark.parametrize("audit_reads", [False, True])
 def test_reads_are_entered_if_the_owner_asks_for_it_and_only_then(audit_reads: bool) -> None:
     store = Store(InMemoryProvider(), toolset=TOOLS, audit_reads=audit_reads)
-    session = store.session(AGENT)
+    session = store.session(AGENT, level=Level.PUBLIC)
     session.memory.save("k", "content")
     for read in READS.values():
         read(session)

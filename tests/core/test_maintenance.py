@@ -194,10 +194,10 @@ def test_agents_that_there_are_not_fill_no_memory(scene: Scene, monkeypatch: pyt
 
 def test_m07_an_index_of_another_analysis_is_made_anew_at_the_first_call(home: Path) -> None:
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save("k", "apples")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "apples")
     raw(database(home), f"UPDATE compartment SET analysis = {ANALYSIS_VERSION + 7}", "DELETE FROM vocabulary")
     with tidegate.open(home) as store:
-        hits = store.session(AGENT).memory.search("apples")
+        hits = store.session(AGENT, level=Level.PUBLIC).memory.search("apples")
         assert ([hit.key for hit in hits.hits], hits.complete) == (["k"], True)
     assert raw(database(home), "SELECT analysis FROM compartment") == [(ANALYSIS_VERSION,)]
     assert raw(database(home), "SELECT word FROM vocabulary WHERE word = 'apples'") == [("apples",)]
@@ -234,13 +234,15 @@ def test_m07_only_one_of_two_processes_begins_the_index_anew(home: Path, monkeyp
 
 def test_m07_rows_lost_from_the_index_come_back_with_a_reindex(home: Path) -> None:
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save_many((f"k{number}", f"apples {number}", ()) for number in range(9))
+        store.session(AGENT, level=Level.PUBLIC).memory.save_many(
+            (f"k{number}", f"apples {number}", ()) for number in range(9)
+        )
     with contextlib.closing(apsw.Connection(str(database(home)))) as connection:
         connection.execute("DELETE FROM terms WHERE rowid < 4")
     with tidegate.open(home) as store:
-        assert len(store.session(AGENT).memory.search("apples")) == 6
+        assert len(store.session(AGENT, level=Level.PUBLIC).memory.search("apples")) == 6
         store.owner(AGENT).reindex()
-        assert len(store.session(AGENT).memory.search("apples")) == 9
+        assert len(store.session(AGENT, level=Level.PUBLIC).memory.search("apples")) == 9
 
 
 _KILLED = """
@@ -254,11 +256,13 @@ with tidegate.open(sys.argv[1]) as store:
 
 def test_m07_after_a_kill_in_the_middle_the_next_start_makes_it_whole(home: Path) -> None:
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save_many((f"k{number}", f"apples {number}", ()) for number in range(9))
+        store.session(AGENT, level=Level.PUBLIC).memory.save_many(
+            (f"k{number}", f"apples {number}", ()) for number in range(9)
+        )
     done = subprocess.run([sys.executable, "-c", _KILLED, str(home)], check=False)
     assert done.returncode == -9
     assert raw(database(home), "SELECT analysis FROM compartment") == [(-ANALYSIS_VERSION,)]
     with tidegate.open(home) as store:
-        hits = store.session(AGENT).memory.search("apples")
+        hits = store.session(AGENT, level=Level.PUBLIC).memory.search("apples")
         assert (len(hits.hits), hits.complete) == (9, True)
         assert all(verdict.holds for verdict in store.owner(AGENT).verify())

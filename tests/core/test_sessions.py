@@ -75,7 +75,6 @@ def test_the_owners_acts_take_no_word_and_no_number_for_a_level(scene: Scene, le
     scene.save("k", "c", Level.PUBLIC)
     session, owner, transfer = scene.store.session(AGENT), scene.store.owner(AGENT), scene.store.transfer(AGENT)
     acts: dict[str, Callable[[], object]] = {
-        "level": lambda: scene.store.sessions.new(AGENT, "new", level),
         "ceiling": lambda: scene.store.sessions.set_ceiling(session.id, level),
         "to": lambda: owner.relabel("k", level),
     }
@@ -84,7 +83,11 @@ def test_the_owners_acts_take_no_word_and_no_number_for_a_level(scene: Scene, le
             act()
         assert caught.value.details == {"argument": argument}
     without_default = [lambda: transfer.export(level, print), lambda: transfer.import_from("nowhere", level)]
-    some_or_all = [lambda: owner.history("k", level), lambda: scene.store.sessions.new(AGENT, "n", Level.PUBLIC, level)]
+    some_or_all = [
+        lambda: owner.history("k", level),
+        lambda: scene.store.sessions.new(AGENT, "n", level),
+        lambda: scene.store.sessions.new(AGENT, "n", Level.PUBLIC, level),
+    ]
     for each in without_default + (some_or_all if level is not None else []):
         with pytest.raises(InvalidArgument, match="must be a Level, such as"):
             each()

@@ -31,7 +31,9 @@ class Home:
         self._ids, self._clock = numbered(), ticking()
 
     def open(self) -> Store:
-        return Store(self.backend.provider(), toolset=TOOLS, clock=self._clock, ids=self._ids)
+        return Store(
+            self.backend.provider(), toolset=TOOLS, clock=self._clock, ids=self._ids, default_level=Level.PUBLIC
+        )
 
     def row(self, name: str = "main") -> SessionRow:
         """As the control store has it."""

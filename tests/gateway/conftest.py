@@ -61,7 +61,7 @@ def pins(home: Path) -> Pins:
 
 @pytest.fixture
 def session(store: Store) -> Session:
-    return store.session("ada", "main")
+    return store.session("ada", "main", Level.PUBLIC)
 
 
 @pytest.fixture

@@ -85,7 +85,13 @@ class World:
 
     def __post_init__(self) -> None:
         numbers = iter(range(10_000))
-        self.store = Store(InMemoryProvider(), toolset={}, clock=lambda: AT, ids=lambda: f"id-{next(numbers)}")
+        self.store = Store(
+            InMemoryProvider(),
+            toolset={},
+            clock=lambda: AT,
+            ids=lambda: f"id-{next(numbers)}",
+            default_level=Level.PUBLIC,
+        )
         self.session = self.store.session("ada", "main", ceiling=self.random.choice(list(Level)[1:]))
         for name in ("a", "b"):
             tools = {f"t{number}": self._classification() for number in range(3)}

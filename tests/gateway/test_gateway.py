@@ -235,7 +235,7 @@ def test_p7_an_ended_session_calls_nothing(gateway: Gateway, fake: Fake, store: 
 def test_p14_a_session_has_its_own_connection_and_keeps_it_open(
     gateway: Gateway, fake: Fake, store: Store, pins: Pins
 ) -> None:
-    other = Gateway(store, store.session("ada", "other"), SERVERS, pins, connect=fake.open)
+    other = Gateway(store, store.session("ada", "other", Level.PUBLIC), SERVERS, pins, connect=fake.open)
 
     async def act() -> None:
         for each in (gateway, other, gateway, other):

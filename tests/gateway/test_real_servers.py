@@ -105,7 +105,7 @@ def everything_seen(session: Session) -> str:
 
 def test_the_story_of_a_public_conversation_that_reads_a_confidential_folder(owner: Path, home: Path) -> None:
     with tidegate.open(home) as store:
-        session = store.session("assistant", "first")
+        session = store.session("assistant", "first", Level.PUBLIC)
 
         async def conversation(gateway: Gateway) -> None:
             assert "\nEcho: hello\n" in (await gateway.call("everything__echo", {"message": "hello"})).text
@@ -128,8 +128,8 @@ def test_the_story_of_a_public_conversation_that_reads_a_confidential_folder(own
     assert not [file for file in home.rglob("public.db*") if SECRET.encode() in file.read_bytes()]
     assert not [file for file in home.rglob("internal.db*") if SECRET.encode() in file.read_bytes()]
     with tidegate.open(home) as store, tidegate.open(home.parent / "untouched") as untouched:
-        fresh = everything_seen(store.session("assistant", "second"))
-        assert fresh == everything_seen(untouched.session("assistant", "second"))
+        fresh = everything_seen(store.session("assistant", "second", Level.PUBLIC))
+        assert fresh == everything_seen(untouched.session("assistant", "second", Level.PUBLIC))
         assert SECRET not in fresh
         confidential = store.session("assistant", level=CONFIDENTIAL)
         assert SECRET in everything_seen(confidential)
@@ -137,7 +137,7 @@ def test_the_story_of_a_public_conversation_that_reads_a_confidential_folder(own
 
 def test_p4_a_session_under_a_public_ceiling_never_reaches_the_folder(owner: Path, home: Path) -> None:
     with tidegate.open(home) as store:
-        session = store.session("assistant", "low", ceiling=PUBLIC)
+        session = store.session("assistant", "low", Level.PUBLIC, ceiling=PUBLIC)
 
         async def conversation(gateway: Gateway) -> None:
             with pytest.raises(
@@ -167,8 +167,8 @@ def test_a_real_server_s_errors_images_and_long_operations_are_results(owner: Pa
             assert "completed" in text
             assert "TIDEGATE" not in (await gateway.call("everything__get-env")).text
 
-        talk(home, store.session("assistant", "low"), store, low)
-        talk(home, store.session("assistant", "high"), store, conversation)
+        talk(home, store.session("assistant", "low", Level.PUBLIC), store, low)
+        talk(home, store.session("assistant", "high", Level.PUBLIC), store, conversation)
 
 
 def test_no_server_is_left_running(owner: Path, home: Path) -> None:
@@ -178,7 +178,7 @@ def test_no_server_is_left_running(owner: Path, home: Path) -> None:
             await gateway.call("everything__echo", {"message": "hello"})
             assert _children()
 
-        talk(home, store.session("assistant"), store, conversation)
+        talk(home, store.session("assistant", level=Level.PUBLIC), store, conversation)
     assert not _children()
 
 

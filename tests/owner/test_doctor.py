@@ -38,7 +38,7 @@ LOW = f"{FOLDER}/public.db"
 def made(home: Path) -> Path:
     """A home with memories at two levels, a session, an earlier version, and something deleted."""
     with tidegate.open(home) as store:
-        memory = store.session(AGENT, "main").memory
+        memory = store.session(AGENT, "main", Level.PUBLIC).memory
         memory.save_many((f"k{number}", f"some words {number}", ["t", "u"]) for number in range(9))
         memory.save("k0", "other words")
         memory.delete("k1")
@@ -91,7 +91,7 @@ def test_looking_changes_nothing_in_any_database(made: Path) -> None:
 
 def test_a_home_in_use_is_well_and_its_server_goes_on(made: Path) -> None:
     with tidegate.open(made) as server:
-        memory = server.session(AGENT).memory
+        memory = server.session(AGENT, level=Level.PUBLIC).memory
         memory.save("during", "words")
         assert examined(made) == []
         memory.save("after", "words")
@@ -100,7 +100,7 @@ def test_a_home_in_use_is_well_and_its_server_goes_on(made: Path) -> None:
 
 def test_every_level_and_every_agent_is_examined_in_turn(made: Path) -> None:
     with tidegate.open(made) as store:
-        store.session("second").memory.save("k", "words")
+        store.session("second", level=Level.PUBLIC).memory.save("k", "words")
     said: list[str] = []
     assert list(Doctor(made, utc_now, False, said.append).examine()) == []
     names = [level.name.lower() for level in Level]
@@ -134,7 +134,7 @@ def test_a_folder_that_cannot_be_looked_into_keeps_no_other_from_being_examined(
     made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tidegate.open(made) as store:
-        store.session("second").memory.save("k", "words")
+        store.session("second", level=Level.PUBLIC).memory.save("k", "words")
     spoil(database(made, agent="second"), "DELETE FROM statistics")
     exists = Path.exists
 
@@ -255,7 +255,7 @@ def test_a_missing_control_store_is_found_and_never_made_anew(made: Path) -> Non
 
 def test_files_that_a_kill_kept_from_being_made_are_found_and_made(home: Path) -> None:
     with tidegate.open(home) as store:
-        store.session(AGENT, "main")
+        store.session(AGENT, "main", Level.PUBLIC)
     used = database(home, Level.PUBLIC)
     for path in (home / FOLDER).iterdir():
         if path != used:
@@ -279,7 +279,7 @@ def test_half_made_files_that_cannot_be_read_count_as_used(made: Path) -> None:
 
 def test_files_that_cannot_be_made_are_not_said_to_be(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tidegate.open(home) as store:
-        store.session(AGENT, "main")
+        store.session(AGENT, "main", Level.PUBLIC)
     for path in (home / FOLDER).iterdir():
         if path != database(home):
             path.unlink()
@@ -362,7 +362,7 @@ def _keyed_later(made: Path) -> list[Anchor]:
         anchors = store.owner(AGENT).anchor()
     (made / "config.toml").write_text('[audit]\nkey_file = "key"\n')
     with tidegate.open(made) as store:
-        store.session(AGENT).memory.save("keyed", "words")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("keyed", "words")
     return anchors
 
 
@@ -485,7 +485,7 @@ def test_an_index_that_disagrees_with_the_memories_is_found_and_made_anew(made: 
     assert all(finding.repaired for finding in examined(made, repair=True))
     assert examined(made) == []
     with tidegate.open(made) as store:
-        assert len(store.session(AGENT).memory.search("words")) == 8
+        assert len(store.session(AGENT, level=Level.PUBLIC).memory.search("words")) == 8
 
 
 def test_an_index_that_agrees_with_itself_and_not_with_the_memories_is_found_and_made_anew(made: Path) -> None:
@@ -513,7 +513,7 @@ def test_tags_that_disagree_with_the_memories_are_found_and_made_anew(made: Path
     assert [finding.repaired for finding in examined(made, repair=True)] == [True]
     assert examined(made) == []
     with tidegate.open(made) as store:
-        assert [len(list(store.session(AGENT).memory.list(tag))) for tag in ("t", "x")] == [7, 0]
+        assert [len(list(store.session(AGENT, level=Level.PUBLIC).memory.list(tag))) for tag in ("t", "x")] == [7, 0]
 
 
 def test_a_broken_chain_is_found_and_its_entry_named(made: Path) -> None:
@@ -607,7 +607,7 @@ def test_p4_an_older_copy_of_the_control_store_under_lower_taints_is_found(made:
     assert "'main' is at PUBLIC" in finding.problem
     assert "RESTRICTED" in finding.problem
     with tidegate.open(made) as store:
-        assert store.session(AGENT, "main").taint is Level.RESTRICTED
+        assert store.session(AGENT, "main", Level.PUBLIC).taint is Level.RESTRICTED
     assert told(made) == []
 
 
@@ -624,15 +624,15 @@ def test_p4_a_raise_or_a_reset_that_the_audit_alone_knows_is_found_and_made_good
     assert (finding.severity, finding.where) == (Severity.WARNING, "control.db")
     assert ("was raised to RESTRICTED" if act == "raise" else "that it ended") in finding.problem
     with tidegate.open(made) as store, contextlib.suppress(tidegate.Refused):
-        store.session(AGENT, "main")
+        store.session(AGENT, "main", Level.PUBLIC)
     assert told(made) == []
 
 
 def test_p4_sessions_that_the_control_store_lacks_are_found_and_their_end_is_advised(made: Path) -> None:
     with forgotten(made) as store:
-        store.session(AGENT, "opened alone")
+        store.session(AGENT, "opened alone", Level.PUBLIC)
         for number in range(2):
-            store.session(AGENT, f"acting {number}").memory.save("k", "words")
+            store.session(AGENT, f"acting {number}", Level.PUBLIC).memory.save("k", "words")
     finding = only(made)
     assert (finding.severity, finding.where) == (Severity.ERROR, "control.db")
     assert "lacks 2 of the sessions" in finding.problem
@@ -666,7 +666,7 @@ def test_a_database_that_is_a_link_is_told_and_what_is_beside_it_is_private(made
     assert (LOW, "other users can access it: its mode is 644") in told(made)
     elsewhere.chmod(0o644)
     with tidegate.open(made) as store:
-        store.session(AGENT, "main").memory.save("k", "more words")
+        store.session(AGENT, "main", Level.PUBLIC).memory.save("k", "more words")
         beside = [elsewhere.with_name(elsewhere.name + suffix) for suffix in ("", "-wal", "-shm")]
         assert [path.stat().st_mode & 0o777 for path in beside] == [0o600] * 3
         beside[1].chmod(0o640)

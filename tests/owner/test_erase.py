@@ -208,7 +208,7 @@ def test_p7_a_write_that_an_erasure_by_another_process_overtakes_is_undone(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tidegate.open(home) as theirs, tidegate.open(home) as ours:
-        session = theirs.session(AGENT)
+        session = theirs.session(AGENT, level=Level.PUBLIC)
         session.memory.save("k", "one")
         real = memory_verbs.save
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.policy.levels import Level
 from tidegate.session import Session
 from tidegate.storage.base import StorageProvider
 from tidegate.storage.inmemory.provider import InMemoryProvider
@@ -28,6 +29,7 @@ def ticking(provider: StorageProvider) -> Iterator[Store]:
         toolset=TOOLS,
         clock=lambda: START + timedelta(seconds=next(seconds)),
         ids=lambda: f"{next(numbers):032x}",
+        default_level=Level.PUBLIC,
     ) as store:
         yield store
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tidegate.policy.levels import Level
 from tidegate.session import Session
 from tidegate.storage.inmemory.provider import InMemoryProvider
 from tidegate.store import Store
@@ -14,7 +15,7 @@ from tidegate.tools import TOOLS
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    with Store(InMemoryProvider(), toolset=TOOLS) as store:
+    with Store(InMemoryProvider(), toolset=TOOLS, default_level=Level.PUBLIC) as store:
         yield store
 
 

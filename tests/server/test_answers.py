@@ -41,14 +41,26 @@ sys.exit(main())
 
 def waiting(home: Path, *, busy_ms: int = 60_000, end_seconds: float = 60.0) -> list[str]:
     """A server that waits so long for a lock, and so long for what hangs at its end."""
-    return ["-c", WAITING, str(busy_ms), str(end_seconds), "mcp", "--home", str(home), "--session", "new"]
+    return [
+        "-c",
+        WAITING,
+        str(busy_ms),
+        str(end_seconds),
+        "mcp",
+        "--home",
+        str(home),
+        "--session",
+        "new",
+        "--level",
+        "PUBLIC",
+    ]
 
 
 @pytest.fixture
 def made(home: Path) -> Path:
     """A home that another session has used."""
     with tidegate.open(home) as store:
-        store.session("assistant", "other").memory.save("k", "x", ["rule"])
+        store.session("assistant", "other", Level.PUBLIC).memory.save("k", "x", ["rule"])
     return home
 
 

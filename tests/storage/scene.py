@@ -39,7 +39,7 @@ def numbered(prefix: str = "") -> Callable[[], str]:
 def opened(home: Path, *, prefix: str = "", **settings: object) -> Store:
     """A store on a home, with a clock and ids of its own."""
     provider = SqliteProvider(home, **settings)  # type: ignore[arg-type]
-    return Store(provider, toolset=TOOLS, clock=ticking(), ids=numbered(prefix))
+    return Store(provider, toolset=TOOLS, clock=ticking(), ids=numbered(prefix), default_level=Level.PUBLIC)
 
 
 def draft(key: str, content: str = "some words", tags: Iterable[str] = (), *, version: int = 1, at: int = 0) -> Draft:

@@ -41,7 +41,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def home(disk: Path) -> Path:
     """A home with memories, of which one is deleted, on a disk that has no room left."""
     with tidegate.open(disk / "home") as store:
-        memory = store.session(AGENT, "main").memory
+        memory = store.session(AGENT, "main", Level.PUBLIC).memory
         for number in range(20):
             memory.save(f"k{number}", "some words " * 50)
         memory.delete("k0")
@@ -64,7 +64,7 @@ def problems(home: Path) -> list[tuple[str, str]]:
 def test_what_starts_on_a_full_disk_reads_time_after_time_and_no_save_takes_the_room_kept_back(home: Path) -> None:
     for _ in range(20):
         with tidegate.open(home) as store:
-            session = store.session(AGENT, "high")
+            session = store.session(AGENT, "high", Level.PUBLIC)
             assert len(list(session.memory.list())) == 20
             for _ in range(3):
                 with pytest.raises(StorageError, match="the disk is full"):
@@ -98,7 +98,7 @@ def test_a_raise_that_stands_in_the_log_is_seen_on_a_full_disk(disk: Path) -> No
     (disk / "home" / "control.db-shm").unlink()
     fill(disk)
     with tidegate.open(disk / "home") as store:
-        assert store.session(AGENT, "main").taint is Level.CONFIDENTIAL
+        assert store.session(AGENT, "main", Level.PUBLIC).taint is Level.CONFIDENTIAL
 
 
 @pytest.mark.parametrize("size", [None, 0, RESERVE_BYTES - 1])
@@ -106,7 +106,7 @@ def test_a_home_that_lacks_the_room_kept_back_gets_it_where_there_is_as_much_aga
     tmp_path: Path, size: int | None
 ) -> None:
     with tidegate.open(tmp_path / "home") as store:
-        store.session(AGENT, "main").memory.save("k", "words")
+        store.session(AGENT, "main", Level.PUBLIC).memory.save("k", "words")
     reserve = tmp_path / "home" / "reserve"
     if size is None:
         reserve.unlink()  # as of an earlier version
@@ -114,7 +114,7 @@ def test_a_home_that_lacks_the_room_kept_back_gets_it_where_there_is_as_much_aga
         with reserve.open("rb+") as file:
             file.truncate(size)  # as after a purge that was killed
     with tidegate.open(tmp_path / "home") as store:
-        store.session(AGENT, "main")
+        store.session(AGENT, "main", Level.PUBLIC)
     assert reserve.stat().st_size == RESERVE_BYTES
 
 
@@ -122,7 +122,7 @@ def test_what_opens_a_home_takes_no_room_that_a_purge_was_given(home: Path) -> N
     with (home / "reserve").open("rb+") as file:
         file.truncate(0)
     with tidegate.open(home) as store:
-        store.session(AGENT, "main")
+        store.session(AGENT, "main", Level.PUBLIC)
     assert (home / "reserve").stat().st_size == 0
 
 
@@ -152,4 +152,4 @@ def test_a_full_disk_is_called_full_and_never_damage(home: Path) -> None:
     assert not any("damaged" in problem or "restore" in advice or "reset" in advice for problem, advice in told)
     fill(home.parent)
     with tidegate.open(home) as store, pytest.raises(StorageError, match="the disk is full"):
-        store.session(AGENT, "main")
+        store.session(AGENT, "main", Level.PUBLIC)

@@ -40,13 +40,13 @@ def database(home: Path, level: Level = Level.PUBLIC) -> Path:
 
 def test_m01_everything_in_a_home_of_the_first_schema_is_there(old: Path) -> None:
     with tidegate.open(old) as store:
-        session = store.session(AGENT, "main")
+        session = store.session(AGENT, "main", Level.PUBLIC)
         assert session.taint is Level.CONFIDENTIAL
         shown = session.memory.get("user-name")
         assert shown is not None
         assert (shown.content, shown.classification) == ("Countess of Lovelace", Level.CONFIDENTIAL)
         assert [memory.key for memory in session.memory.list()] == ["merger", "tea", "user-name"]
-        public = store.session(AGENT)
+        public = store.session(AGENT, level=Level.PUBLIC)
         lower = public.memory.get("user-name")
         assert lower is not None
         assert (lower.content, lower.version) == ("Ada King", 2)
@@ -59,7 +59,7 @@ def test_m01_everything_in_a_home_of_the_first_schema_is_there(old: Path) -> Non
 
 def test_m01_its_index_is_made_anew_and_all_five_tools_work(old: Path) -> None:
     with tidegate.open(old) as store:
-        session = store.session(AGENT)
+        session = store.session(AGENT, level=Level.PUBLIC)
         found = session.memory.search("what kind of tea?")
         assert (found.hits[0].key, found.complete) == ("tea", True)
         session.memory.save("coffee", "never in the evening")
@@ -73,7 +73,7 @@ def test_m01_its_index_is_made_anew_and_all_five_tools_work(old: Path) -> None:
 
 def test_m01_what_the_first_schema_held_verifies_through_all_that_becomes_of_it(old: Path, tmp_path: Path) -> None:
     with tidegate.open(old) as store:
-        memory, owner = store.session(AGENT).memory, store.owner(AGENT)
+        memory, owner = store.session(AGENT, level=Level.PUBLIC).memory, store.owner(AGENT)
         memory.save("user-name", "Ada King")  # as it was
         owner.relabel("tea", Level.INTERNAL)
         memory.delete("tea")
@@ -90,7 +90,7 @@ def test_m01_what_the_first_schema_held_verifies_through_all_that_becomes_of_it(
 def test_p9_a_version_of_the_first_schema_is_not_rolled_back_unseen(old: Path) -> None:
     fields = "content, tags, nonce"
     with tidegate.open(old) as store:
-        store.session(AGENT).memory.get("tea")
+        store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
     raw(
         database(old),
         f"UPDATE versions SET ({fields}, updated_at) = (SELECT {fields}, 0 FROM records WHERE key = 'user-name'), "
@@ -104,7 +104,7 @@ def test_p9_a_version_of_the_first_schema_is_not_rolled_back_unseen(old: Path) -
 def test_m01_a_copy_of_each_file_is_kept_and_goes_at_the_next_purge(old: Path, version: int) -> None:
     before = raw(database(old), "SELECT * FROM records")
     with tidegate.open(old) as store:
-        store.session(AGENT).memory.get("tea")
+        store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
         (copy,) = copies_of(database(old))
         assert raw(copy, "SELECT * FROM records") == before
         assert raw(copy, "PRAGMA user_version") == [(version,)]
@@ -117,10 +117,10 @@ def test_m01_a_copy_of_each_file_is_kept_and_goes_at_the_next_purge(old: Path, v
 def test_m01_the_second_start_does_nothing(old: Path) -> None:
     for _ in range(2):
         with tidegate.open(old) as store:
-            store.session(AGENT).memory.search("tea")
+            store.session(AGENT, level=Level.PUBLIC).memory.search("tea")
         after = {path: path.read_bytes() for path in old.rglob("*.db*")}
     with tidegate.open(old) as store:
-        store.session(AGENT).memory.search("tea")
+        store.session(AGENT, level=Level.PUBLIC).memory.search("tea")
     assert {path: path.read_bytes() for path in old.rglob("*.db*")} == after
 
 
@@ -131,10 +131,10 @@ def test_a_migration_that_is_cut_short_leaves_the_old_file(
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_migration, "MIGRATIONS", broken)
         with tidegate.open(old) as store, pytest.raises(tidegate.StorageError):
-            store.session(AGENT).memory.get("tea")
+            store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
     assert raw(database(old), "PRAGMA user_version") == [(version,)]
     with tidegate.open(old) as store:
-        assert store.session(AGENT).memory.get("tea") is not None
+        assert store.session(AGENT, level=Level.PUBLIC).memory.get("tea") is not None
     assert raw(database(old), "PRAGMA user_version") == [(COMPARTMENT_VERSION,)]
 
 
@@ -149,10 +149,10 @@ def test_a_kill_while_the_copy_is_made_leaves_no_half_of_one_that_would_be_taken
         patch.setattr(sqlite_migration, "copy_file", killed)
         patch.setattr(Path, "unlink", lambda *_, **__: None)  # a kill leaves no time for it
         with tidegate.open(old) as store, pytest.raises(KeyboardInterrupt):
-            store.session(AGENT).memory.get("tea")
+            store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
     (half,) = copies_of(database(old))
     with tidegate.open(old) as store:
-        store.session(AGENT).memory.get("tea")
+        store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
         (copy,) = set(copies_of(database(old))) - {half}
         assert copy.name == f"public.db.schema-{version}"
         assert raw(copy, "PRAGMA user_version") == [(version,)]
@@ -163,9 +163,9 @@ def test_a_kill_while_the_copy_is_made_leaves_no_half_of_one_that_would_be_taken
 def test_a_migrated_file_has_the_tables_of_a_fresh_one(old: Path, tmp_path: Path) -> None:
     tables = "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name"
     with tidegate.open(old) as store:
-        store.session(AGENT).memory.get("tea")
+        store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
     with tidegate.open(tmp_path / "fresh") as store:
-        store.session(AGENT).memory.save("k", "v")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "v")
     assert raw(database(old), tables) == raw(database(tmp_path / "fresh"), tables)
     assert raw(old / "control.db", tables) == raw(tmp_path / "fresh" / "control.db", tables)
 

@@ -40,7 +40,7 @@ def _swapped(home: Path, level: Level, agent: str, *, forged: bool) -> Iterator[
     (home / "key").write_bytes(b"k" * 32)
     (home / "config.toml").write_text('[audit]\nkey_file = "key"\n')
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save("k", "public")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "public")
         store.session(agent, level=level).memory.save("k", "secret")
     own = raw(database(home), "SELECT id FROM compartment")[0]
     shutil.copyfile(database(home, level, agent), database(home))
@@ -49,7 +49,7 @@ def _swapped(home: Path, level: Level, agent: str, *, forged: bool) -> Iterator[
     if forged:
         raw(database(home), "UPDATE compartment SET id = ?", bindings=own)
     with tidegate.open(home) as store, suppress(TidegateError):
-        if not forged and _reads(store.session(AGENT), "secret"):
+        if not forged and _reads(store.session(AGENT, level=Level.PUBLIC), "secret"):
             yield f"read the file of {agent} {level}"
         if store.owner(AGENT).verify(Level.PUBLIC)[0].holds:
             yield f"the chain of {agent} {level} holds in another place"
@@ -57,10 +57,10 @@ def _swapped(home: Path, level: Level, agent: str, *, forged: bool) -> Iterator[
 
 def _outlived(home: Path) -> Iterator[str]:
     with tidegate.open(home) as theirs, tidegate.open(home) as ours:
-        session = theirs.session(AGENT)
+        session = theirs.session(AGENT, level=Level.PUBLIC)
         session.memory.save("k", "first life")
         ours.owner(AGENT).erase()
-        ours.session(AGENT).memory.save("k", "secret")
+        ours.session(AGENT, level=Level.PUBLIC).memory.save("k", "secret")
         if _reads(session, "secret"):
             yield "a session has outlived its agent"
 

@@ -91,7 +91,7 @@ def test_p9_a_file_in_another_ones_place_is_refused_by_all_who_would_open_it(
 def test_p5_those_above_are_not_opened_for_it(made: Path) -> None:
     put_there(database(made, Level.PUBLIC), database(made, Level.INTERNAL), AGENT, Level.INTERNAL)
     with tidegate.open(made) as store:
-        session = store.session(AGENT)
+        session = store.session(AGENT, level=Level.PUBLIC)
         session.memory.save("new", "text")
         assert session.memory.get("k") is not None
 
@@ -104,7 +104,7 @@ def test_p9_with_the_id_of_the_place_forged_as_well_the_chain_does_not_verify_an
         (verdict,) = store.owner(AGENT).verify(Level.PUBLIC)
         assert (verdict.holds, verdict.entries) == (False, 0)
         with pytest.raises(StorageError, match="another key"):
-            store.session(AGENT).memory.save("new", "text")
+            store.session(AGENT, level=Level.PUBLIC).memory.save("new", "text")
     assert problems(made) != []
 
 
@@ -112,16 +112,16 @@ def test_p9_a_file_of_an_earlier_life_is_refused(made: Path, tmp_path: Path) -> 
     shutil.copyfile(database(made), tmp_path / "kept")
     with tidegate.open(made) as store:
         store.owner(AGENT).erase()
-        store.session(AGENT).memory.save("k", "next life")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "next life")
     shutil.copyfile(tmp_path / "kept", database(made))
     with tidegate.open(made) as store, pytest.raises(StorageError, match=NOT_ITS_OWN):
-        store.session(AGENT).memory.get("k")
+        store.session(AGENT, level=Level.PUBLIC).memory.get("k")
 
 
 def test_p17_what_the_control_store_does_not_know_is_refused_and_the_doctor_says_so(made: Path) -> None:
     raw(made / "control.db", "DELETE FROM compartments WHERE level = 'PUBLIC' AND agent = 'assistant'")
     with tidegate.open(made) as store, pytest.raises(StorageError, match=NOT_ITS_OWN):
-        store.session(AGENT).memory.get("k")
+        store.session(AGENT, level=Level.PUBLIC).memory.get("k")
     ((where, problem),) = problems(made)
     assert (where, "does not list this file" in problem) == ("agents/assistant/public.db", True)
 
@@ -138,7 +138,7 @@ def old(tmp_path: Path) -> Path:
 
 def test_m01_a_file_of_an_earlier_version_gets_an_id_and_its_chain_goes_on_bound_to_its_place(old: Path) -> None:
     with tidegate.open(old) as store:
-        store.session(AGENT).memory.save("new", "text")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("new", "text")
         assert all(verdict.holds for verdict in store.owner(AGENT).verify())
     assert not any(str(id_of(old, level)).startswith(UNCONFIRMED) for level in Level)
     assert recorded(old) == {(AGENT, level.name): id_of(old, level) for level in Level}
@@ -154,30 +154,30 @@ def test_p9_once_there_is_an_id_an_older_file_is_refused(old: Path, tmp_path: Pa
     shutil.copyfile(database(old), tmp_path / "kept")
     for _ in range(2):
         with tidegate.open(old) as store:
-            store.session(AGENT).memory.get("tea")
+            store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
     shutil.copyfile(tmp_path / "kept", database(old))
     for _ in range(2):
         with tidegate.open(old) as store, pytest.raises(StorageError, match=NOT_ITS_OWN):
-            store.session(AGENT).memory.get("tea")
+            store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
     assert ("agents/assistant/public.db", "it is not the file that belongs here") in problems(old)
 
 
 @pytest.mark.parametrize("after", ["before the control store has it", "before the file knows that"])
 def test_m01_a_kill_while_an_id_is_given_is_made_good(old: Path, after: str) -> None:
     with tidegate.open(old) as store:
-        store.session(AGENT).memory.get("tea")
+        store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
     raw(database(old), f"UPDATE compartment SET id = '{UNCONFIRMED}' || id")
     if after == "before the control store has it":
         raw(old / "control.db", "DELETE FROM compartments WHERE level = 'PUBLIC'")
     with tidegate.open(old) as store:
-        assert store.session(AGENT).memory.get("tea") is not None
+        assert store.session(AGENT, level=Level.PUBLIC).memory.get("tea") is not None
     assert recorded(old)[AGENT, "PUBLIC"] == id_of(old)
 
 
 def test_p9_no_entry_of_the_earlier_form_follows_one_that_names_its_place(old: Path) -> None:
     before = raw(database(old), "SELECT max(sequence) FROM audit")
     with tidegate.open(old) as store:
-        store.session(AGENT).memory.save("new", "text")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("new", "text")
         assert store.owner(AGENT).verify(Level.PUBLIC)[0].holds
         with (
             store._provider.owner_compartment(AGENT, Level.PUBLIC) as owner_compartment,
@@ -231,7 +231,7 @@ def test_p10_a_claim_that_was_cut_short_leaves_no_loss(home: Path, monkeypatch: 
             provider.make_with_ids(AGENT, ids)
     provider.close()
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save("k", "text")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "text")
     assert {level: id_of(home, level) for level in Level} == ids
 
 
@@ -262,10 +262,10 @@ def test_a_kill_before_the_files_are_made_leaves_ids_that_they_are_made_with(
     with monkeypatch.context() as patch:
         patch.setattr(HomeFiles, "make_compartments", killed)
         with tidegate.open(home) as store, pytest.raises(KeyboardInterrupt):
-            store.session(AGENT).memory.save("k", "text")
+            store.session(AGENT, level=Level.PUBLIC).memory.save("k", "text")
     before = recorded(home)
     with tidegate.open(home) as store:
-        store.session(AGENT).memory.save("k", "text")
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "text")
     assert recorded(home) == before == {(AGENT, level.name): id_of(home, level) for level in Level}
 
 
@@ -288,4 +288,4 @@ def test_p9_in_memory_a_compartment_in_another_ones_place_is_refused_too() -> No
 def test_p17_a_file_without_an_id_is_refused(made: Path) -> None:
     raw(database(made), "UPDATE compartment SET id = ''")
     with tidegate.open(made) as store, pytest.raises(StorageError, match=NOT_ITS_OWN):
-        store.session(AGENT).memory.get("k")
+        store.session(AGENT, level=Level.PUBLIC).memory.get("k")

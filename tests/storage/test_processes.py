@@ -30,7 +30,7 @@ def made(home: Path) -> Path:
 def test_c08_twenty_processes_that_make_a_home_at_once_all_save(home: Path) -> None:
     script = """
 with tidegate.open(home) as store:
-    session = store.session("assistant", "main")
+    session = store.session("assistant", "main", Level.PUBLIC)
     tell(session.id, session.memory.save(f"k{number}", "words").status)
 """
     with crowd(home, script, 20) as processes:
@@ -118,7 +118,7 @@ def test_parallel_raises_of_processes_never_lower_a_taint_and_are_entered_once_e
 chance = random.Random(number)
 with tidegate.open(home) as store:
     for turn in range(12):
-        session = store.session("assistant", f"s{turn}")
+        session = store.session("assistant", f"s{turn}", Level.PUBLIC)
         level = chance.choice(list(Level))
         assert session.raise_taint(level) >= level
         assert session.taint >= level

@@ -169,7 +169,7 @@ def test_d07_a_log_without_the_memory_beside_it_is_an_error_and_never_an_answer_
     script = f"""
 import os, tidegate
 store = tidegate.open({str(made)!r})
-store.session("assistant").memory.save("late", "in the log")
+store.session("assistant", level=tidegate.Level.PUBLIC).memory.save("late", "in the log")
 os._exit(0)
 """
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", script]) == 0
@@ -180,7 +180,7 @@ os._exit(0)
 
     def run() -> object:
         with opened(made, prefix="x") as store:
-            return refusal(lambda: store.session("assistant").memory.get("late"))
+            return refusal(lambda: store.session("assistant", level=Level.PUBLIC).memory.get("late"))
 
     assert as_nobody(made, run) != "done"
     assert bytes_of(made) == before

@@ -634,7 +634,7 @@ def test_it_can_be_done_while_others_write(tmp_path: Path) -> None:
     home = tmp_path / "home"
     scene = Scene(SqliteProvider(home), tmp_path)
     fill(scene)
-    other = Store(SqliteProvider(home), toolset=TOOLS, clock=lambda: scene.now)
+    other = Store(SqliteProvider(home), toolset=TOOLS, clock=lambda: scene.now, default_level=Level.PUBLIC)
     told = []
 
     def write(what: str, number: int) -> None:

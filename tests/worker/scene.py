@@ -152,7 +152,9 @@ class Scene:
         self._numbers = itertools.count(1)
         self.settings = Settings(run=RunSettings(channel="open"), channels=CHANNELS)
         self.model: Model = says()
-        self.store = Store(self.provider, toolset=AGENT_TOOLS, clock=self.clock, ids=self.ids)
+        self.store = Store(
+            self.provider, toolset=AGENT_TOOLS, clock=self.clock, ids=self.ids, default_level=Level.PUBLIC
+        )
 
     def ids(self) -> str:
         return f"id-{next(self._numbers):06}"
@@ -161,7 +163,7 @@ class Scene:
         self.settings = replace(self.settings, run=replace(self.settings.run, **run))  # type: ignore[arg-type]
 
     def set_trigger(self, text: str | None = "look around", **trigger: object) -> None:
-        self.settings = replace(self.settings, trigger=replace(TriggerSettings(), **trigger))  # type: ignore[arg-type]
+        self.settings = replace(self.settings, trigger=TriggerSettings(**{"level": Level.PUBLIC, **trigger}))  # type: ignore[arg-type]
         if text is not None:
             path = self.home / "agents" / AGENT / "TRIGGER.md"
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -126,10 +126,10 @@ def say(process: Run, text: str, *words: str) -> str:
 
 @pytest.mark.usefixtures("script")
 def test_told_something_woken_and_asked_again_after_a_restart_it_knows(process: Run, cli: Run, home: Path) -> None:
-    assert say(process, "My plant is thirsty", "--session", "chat", "--level", "PUBLIC") == "Noted."
+    assert say(process, "My plant is thirsty", "--session", "chat") == "Noted."
     trigger = home / "agents" / "assistant" / "TRIGGER.md"
     trigger.write_text("Please look after the plant.")
-    assert cli("cron", "run-now").out == "queued as run 1 at PUBLIC\n"
+    assert cli("cron", "run-now").out == "queued as run 1 at INTERNAL\n"
     with running() as run:
         until(lambda: "done" in states(cli))
         run.send_signal(signal.SIGTERM)
@@ -137,7 +137,7 @@ def test_told_something_woken_and_asked_again_after_a_restart_it_knows(process: 
     answer = say(process, "And how is the plant?", "--session", "chat")
     assert answer == "I watered it, since: The plant is thirsty."
     told = [json.loads(line) for line in (home.parent / "diary").read_text().splitlines()]
-    assert (told[0]["job"], told[0]["level"], told[0]["text"]) == ("", "PUBLIC", "The plant has been watered.")
+    assert (told[0]["job"], told[0]["level"], told[0]["text"]) == ("", "INTERNAL", "The plant has been watered.")
     assert cli("audit", "verify").code == 0
 
 
@@ -195,7 +195,7 @@ def test_t06_once_notices_what_was_killed_and_tells_what_failed(process: Run, cl
     )
     ran = process("run", "--once")
     assert (
-        "assistant at PUBLIC: run 2 interrupted: its process ended before the run was done; the run is tried "
+        "assistant at INTERNAL: run 2 interrupted: its process ended before the run was done; the run is tried "
         "once more: " in ran.err
     )
     assert "add it, or give the job another channel: job slow\n" in ran.err
@@ -294,7 +294,7 @@ def test_t09_the_zone_of_the_machine_changes_nothing(process: Run, cli: Run, zon
 
 @pytest.mark.usefixtures("script")
 def test_beside_the_mcp_server_on_one_home_each_sees_what_the_other_saved(process: Run, cli: Run) -> None:
-    with ServerProcess(["--session", "main", "--level", "PUBLIC"]) as server:
+    with ServerProcess(["--session", "main"]) as server:
         server.greet()
         server.call("memory_save", key="plant", content="The plant is thirsty.")
         assert cli("cron", "add", "plants", "@yearly", "look after the plant").code == 0

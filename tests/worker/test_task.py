@@ -51,7 +51,7 @@ def test_it_wakes_at_its_level_and_only_there(scene: Scene, level: Level) -> Non
     assert all(scene.runs(None, each) == [] for each in Level if each < level)
 
 
-def test_its_level_is_public_unless_the_owner_says_otherwise(scene: Scene) -> None:
+def test_its_level_is_where_its_sessions_start(scene: Scene) -> None:
     scene.set_trigger()
     seen = list[tuple[Level, Level]]()
     scene.record().on_ask = lambda _: seen.append((scene.woken[-1].taint, scene.woken[-1].ceiling))

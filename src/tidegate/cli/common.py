@@ -31,7 +31,9 @@ class _Levels(click.Choice[Level]):
 
 
 LEVEL = _Levels(Level, case_sensitive=False)
-_LEVELS = ", ".join(Level.__members__)
+LEVELS = ", ".join(Level.__members__)
+DEFAULT = "defaults.level in config.toml, or INTERNAL"
+"""The level of new sessions, in the words of the help."""
 INCOMPLETE = 3
 """The exit code when removed data may still be in a file."""
 _SECTION = "Common options"
@@ -44,7 +46,7 @@ Common = Mapping[str, str | None]
 AS_USUAL: Common = {}
 NO_LEVEL: Common = {"session": None, "level": None}
 FOR_NO_AGENT: Common = {"agent": None, **NO_LEVEL}
-AT_ALL_LEVELS: Common = {"session": None, "level": f"{_LEVELS}. [default: all levels]"}
+AT_ALL_LEVELS: Common = {"session": None, "level": f"{LEVELS}. [default: all levels]"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +76,10 @@ def open_store() -> Iterator[Store]:
 
 
 @contextmanager
-def open_session(otherwise: Level = Level.PUBLIC) -> Iterator[Session]:
+def open_session(otherwise: Level | None = None) -> Iterator[Session]:
     """Yield the named session at its taint, or an ephemeral one at exactly --level. Its saves have the origin "owner".
 
-    otherwise: the level without --level.
+    otherwise: the level without --level; None: the default of new sessions.
     """
     from tidegate.records.record import Origin
 
@@ -87,17 +89,23 @@ def open_session(otherwise: Level = Level.PUBLIC) -> Iterator[Session]:
         if chosen.session is not None:
             yield store.resume(chosen.agent, chosen.session, origin=Origin.OWNER)
         else:
-            yield store.session(chosen.agent, level=level_or(otherwise), origin=Origin.OWNER)
+            level = otherwise if chosen.level is None else chosen.level
+            yield store.session(chosen.agent, level=level, origin=Origin.OWNER)
 
 
 @contextmanager
-def open_at_level() -> Iterator[tuple[Store, Level, str]]:
-    """Yield the store, the level to act at (--level or the session's taint), and the session's id or ""."""
+def open_at_level(*, required: str = "") -> Iterator[tuple[Store, Level, str]]:
+    """Yield the store, the level to act at (--level or the session's taint), and the session's id or "".
+
+    required: why --level or --session must be given; "" for commands with the default level.
+    """
     chosen = options()
+    if required and chosen.level is None and chosen.session is None:
+        raise InvalidArgument(f"level: {required}", argument="level")
     refuse_both()
     with open_store() as store:
         if chosen.session is None:
-            yield store, level_or(Level.PUBLIC), ""
+            yield store, level_or(store.sessions.default_level), ""
         else:
             row = store.sessions.find(chosen.agent, chosen.session)
             yield store, row.taint, row.id
@@ -279,7 +287,7 @@ def _common_options(common: Common) -> list[click.Parameter]:
         option("home", "Home folder. [default: $TIDEGATE_HOME or user data folder]", metavar="PATH"),
         option("agent", "Name of the agent. [default: assistant]", metavar="AGENT"),
         option("session", "Act in this session, at its taint.", metavar="NAME"),
-        option("level", f"{_LEVELS}. [default: PUBLIC]", type=LEVEL, metavar="LEVEL"),
+        option("level", f"{LEVELS}. [default: {DEFAULT}]", type=LEVEL, metavar="LEVEL"),
         option("json", "Print the result as JSON.", is_flag=True),
     ]
 

@@ -59,7 +59,7 @@ class Demo:
         """Play all steps, then show how to set up a client."""
         _say("This demo runs a real MCP server in its own process and calls it with a real MCP client.")
         _say("$ marks what the owner types, > what a model calls, < what the server answers.")
-        await self._save_in_public()
+        await self._save()
         await self._recall_and_raise()
         await self._look_from_public()
         await self._delete()
@@ -67,28 +67,30 @@ class Demo:
         self._wake()
         _say("", "To give this memory to an MCP client, paste this into its configuration:", "", configuration())
 
-    async def _save_in_public(self) -> None:
-        async with self._conversation("A public conversation", "main") as model:
+    async def _save(self) -> None:
+        async with self._conversation("A conversation", "main") as model:
             saved = await model.save("user-name", "Ada Lovelace")
-            _check(saved["classification"] == "PUBLIC", "what a public session saves is PUBLIC")
+            _check(
+                saved["classification"] == "INTERNAL", "what the owner starts is INTERNAL, unless they say otherwise"
+            )
 
     async def _recall_and_raise(self) -> None:
         async with self._conversation("The same session after a restart, in a new process", "main") as model:
             found = await model.search("What is the user's name?")
             _check("Ada Lovelace" in found, "the memory survives, and a question finds it")
 
-            _head("The owner raises the session before it reads the company's mail")
-            self._owner("session", "raise", "main", "INTERNAL")
+            _head("The owner raises the session before it reads a contract")
+            self._owner("session", "raise", "main", "CONFIDENTIAL")
             saved = await model.save("user-name", "Ada Lovelace, who will leave us in May")
-            _check(saved["classification"] == "INTERNAL", "the running server noticed")
+            _check(saved["classification"] == "CONFIDENTIAL", "the running server noticed")
             shown = await model.get("user-name")
-            _check(shown["classification"] == "INTERNAL", "one key at two levels: the higher variant shadows the lower")
+            both = "one key at two levels: the higher variant shadows the lower"
+            _check(shown["classification"] == "CONFIDENTIAL", both)
 
     async def _look_from_public(self) -> None:
-        async with self._conversation("A second session, at PUBLIC", "lobby") as model:
-            shown = await model.get("user-name")
-            _check(shown["content"] == "Ada Lovelace", "it sees what is public")
-            found = await model.search("Who will leave in May?")
+        title = "A public session, for what is shown to others"
+        async with self._conversation(title, "lobby", "--level", "PUBLIC") as model:
+            found = await model.search("What is the user's name?")
             _check(found == [], "it finds nothing that was learned above it")
 
             _head("In that session, the model tries to choose a level")
@@ -96,11 +98,13 @@ class Demo:
             _check(saved["classification"] == "PUBLIC", "no effect: the level is the session's")
 
     async def _delete(self) -> None:
-        async with self._conversation("The first session again, which is still INTERNAL", "main") as model:
+        async with self._conversation("The first session again, which is still CONFIDENTIAL", "main") as model:
+            shown = await model.get("lunch")
+            _check(shown["classification"] == "PUBLIC", "it sees what is at its level or below")
             gone = await model.delete("user-name")
-            _check(gone["classification"] == "INTERNAL", "a delete touches the session's own level")
+            _check(gone["classification"] == "CONFIDENTIAL", "a delete touches the session's own level")
             shown = await model.get("user-name")
-            _check(shown["content"] == "Ada Lovelace", "so the public memory shows again")
+            _check(shown["content"] == "Ada Lovelace", "so the lower memory shows again")
 
     def _talk(self) -> None:
         """Play the second act: Tidegate's own agent, which saves memories without being asked."""
@@ -110,7 +114,7 @@ class Demo:
         _check(
             saved["tools"] == [{"tool": "memory_save", "failed": False}], "the agent saves the name without being asked"
         )
-        _check(saved["level"] == "INTERNAL", "what the owner types at the terminal is not public")
+        _check(saved["level"] == "INTERNAL", "a chat, too, is INTERNAL")
 
         _head("Another conversation, after a restart")
         told = self._chat("What is my name?", "--new")
@@ -128,8 +132,8 @@ class Demo:
     def _wake(self) -> None:
         """Show that the agent also works without a conversation."""
         _head("Without a conversation, the agent wakes for a job, in a session at the job's level")
-        self._companion("cron", "add", "call", "2099-01-01", "Remind me to call Ada.", "--level", "INTERNAL")
-        self._companion("cron", "run-now", "call", "--level", "INTERNAL")
+        self._companion("cron", "add", "call", "2099-01-01", "Remind me to call Ada.")
+        self._companion("cron", "run-now", "call")
         self._companion("run", "--once")
         runs = [json.loads(line) for line in self._companion("cron", "history", "call").splitlines()]
         texts = [run["text"] for run in runs if run["state"] == "done"]
@@ -161,12 +165,12 @@ class Demo:
         return done.stdout.decode()
 
     @asynccontextmanager
-    async def _conversation(self, title: str, session: str) -> AsyncIterator[DemoClient]:
+    async def _conversation(self, title: str, session: str, *level: str) -> AsyncIterator[DemoClient]:
         """Yield a client connected to a server process that runs as long as the conversation."""
         from mcp import Client, StdioServerParameters
 
         _head(title)
-        words = _mcp(session)
+        words = [*_mcp(session), *level]
         _command(words)
         command = ["-m", "tidegate", "--home", str(self._home), *words]
         server = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
@@ -238,7 +242,7 @@ def configuration() -> str:
 
 
 def _mcp(session: str) -> list[str]:
-    return ["mcp", "--agent", "assistant", "--session", session, "--level", "PUBLIC"]
+    return ["mcp", "--agent", "assistant", "--session", session]
 
 
 def _check(holds: bool, claim: str) -> None:

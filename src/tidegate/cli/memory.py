@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tidegate.cli import output
-from tidegate.cli.common import Command, info, level_or, open_session, options, show, standard_input
+from tidegate.cli.common import Command, info, open_session, options, show, standard_input
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.tools import results
@@ -44,9 +44,9 @@ def save(key: str, content: str | None, tags: tuple[str, ...]) -> None:
 @click.argument("key", help=_KEY)
 def get(key: str) -> int:
     """Show one memory in full. Exit code 1 if it does not exist."""
-    result = _call("memory_get", lambda result: output.found(result) if result["found"] else (), key=key)
+    result, level = _call("memory_get", lambda result: output.found(result) if result["found"] else (), key=key)
     if not result["found"]:
-        info(f"no memory under this key{_seen()}")
+        info(f"no memory under this key{_seen(level)}")
     return 0 if result["found"] else 1
 
 
@@ -68,9 +68,11 @@ def search(query: str, max_results: int | None, *, explain: bool) -> None:
             explanation = session.memory.explain(query, max_results=max_results)
         show(results.explained(query, explanation), output.explained(explanation))
         return
-    result = _call("memory_search", lambda result: _short(result["results"]), query=query, max_results=max_results)
+    result, level = _call(
+        "memory_search", lambda result: _short(result["results"]), query=query, max_results=max_results
+    )
     if not result["results"]:
-        info(f"no match{_seen()}")
+        info(f"no match{_seen(level)}")
     if not result["complete"]:
         info("the search ended early: there may be more matches")
 
@@ -81,9 +83,9 @@ def search(query: str, max_results: int | None, *, explain: bool) -> None:
 @click.option("--cursor", metavar="CURSOR", help="Continue where the previous page ended.")
 def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:
     """List memories in the order of their keys, page by page."""
-    result = _call("memory_list", lambda result: _short(result["memories"]), tag=tag, limit=limit, cursor=cursor)
+    result, level = _call("memory_list", lambda result: _short(result["memories"]), tag=tag, limit=limit, cursor=cursor)
     if not result["memories"]:
-        info(f"no memory{'' if tag is None else ' with this tag'}{_seen()}")
+        info(f"no memory{'' if tag is None else ' with this tag'}{_seen(level)}")
     if result["next_cursor"] is not None:
         info(f"there is more: add --cursor {result['next_cursor']}")
 
@@ -98,21 +100,23 @@ def delete(key: str) -> None:
     _call("memory_delete", output.deleted, key=key)
 
 
-def _seen() -> str:
-    """Return where the command looked, and how to look further. It depends on the command line alone (P5)."""
-    chosen = options()
-    if chosen.session is not None:
+def _seen(level: Level) -> str:
+    """Return where the command looked, and how to look further. It depends on where it looked alone (P5)."""
+    if options().session is not None:
         return " is visible to this session"
-    if chosen.level is Level.RESTRICTED:
+    if level is Level.RESTRICTED:
         return ""
-    return f" is visible at {level_or(Level.PUBLIC)}; --level {Level.RESTRICTED} sees every level"
+    return f" is visible at {level}; --level {Level.RESTRICTED} sees every level"
 
 
-def _call(tool: str, lines: Callable[[dict[str, Any]], Iterable[str]], **arguments: object) -> dict[str, Any]:
+def _call(
+    tool: str, lines: Callable[[dict[str, Any]], Iterable[str]], **arguments: object
+) -> tuple[dict[str, Any], Level]:
+    """Show the result of a tool; return it, and the level of the session in which it ran."""
     with open_session() as session:
-        result = session.call_tool(tool, arguments)
+        result, level = session.call_tool(tool, arguments), session.taint
     show(result, lines(result))
-    return result
+    return result, level
 
 
 def _short(memories: list[dict[str, Any]]) -> Iterable[str]:

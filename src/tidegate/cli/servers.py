@@ -6,8 +6,7 @@ import sys
 
 import click
 
-from tidegate.cli.common import FOR_NO_AGENT, Command, info, level_or, options
-from tidegate.policy.levels import Level
+from tidegate.cli.common import FOR_NO_AGENT, Command, info, options
 
 
 @click.command(
@@ -18,7 +17,7 @@ from tidegate.policy.levels import Level
 def mcp() -> int:
     """Serve the memory tools to an MCP client over standard input and output.
 
-    With --session, the taint survives restarts: the server starts at the stored taint or at --level, whichever is
+    With --session, the taint survives restarts. An existing session stays at its taint, or rises to --level if that is
     higher. While the server runs, `tidegate session raise` and `reset` take effect on it.
 
     The server always answers its client. If something is wrong with the home, calls fail with an error that
@@ -29,7 +28,7 @@ def mcp() -> int:
     if sys.stdin is not None and sys.stdin.isatty():  # a person tries it by hand, and would see nothing
         info("tidegate mcp: waiting for an MCP client on standard input; press Ctrl-C to stop")
     chosen = options()
-    return serve(chosen.home, chosen.agent, chosen.session, level_or(Level.PUBLIC))
+    return serve(chosen.home, chosen.agent, chosen.session, chosen.level)
 
 
 @click.command(cls=Command, common={**FOR_NO_AGENT, "home": None, "json": None}, examples=("tidegate demo",))

@@ -71,7 +71,7 @@ def new(name: str | None, ceiling: Level | None) -> None:
 
     chosen = _the(name, otherwise=fresh_id())
     with open_store() as store:
-        _show(store.sessions.new(options().agent, chosen, level_or(Level.PUBLIC), ceiling))
+        _show(store.sessions.new(options().agent, chosen, options().level, ceiling))
 
 
 @session.command(name="raise", common=NO_LEVEL, examples=("tidegate session raise main CONFIDENTIAL",))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.cli.common import (
+    DEFAULT,
     FOR_NO_AGENT,
     Group,
     agreed,
@@ -38,7 +39,7 @@ _UNREACHABLE = "unreachable"
 _CALLER = {
     "agent": "Agent of the session. [default: assistant]",
     "session": "Session of the call.",
-    "level": "Level of the call without --session. [default: PUBLIC]",
+    "level": f"Level of the call without --session. [default: {DEFAULT}]",
 }
 
 
@@ -213,9 +214,9 @@ def _state() -> SessionState:
     """Return the state of the calling session. This resumes no session and makes no audit entry."""
     refuse_both()
     name = options().session
-    if name is None:
-        return SessionState(level_or(Level.PUBLIC), Level.RESTRICTED)
     with open_store() as store:
+        if name is None:
+            return SessionState(level_or(store.sessions.default_level), Level.RESTRICTED)
         rows = [row for row in store.sessions.list(options().agent) if row.name == name]
         return (rows[0] if rows else store.sessions.find(options().agent, name)).state
 

@@ -10,6 +10,7 @@ import click
 
 from tidegate.cli import output
 from tidegate.cli.common import (
+    LEVELS,
     NO_LEVEL,
     Command,
     agreed,
@@ -30,11 +31,16 @@ if TYPE_CHECKING:
 
 _PROGRESS_STEP = 10_000
 _KEYS_MAX = 20  # of each kind, that a dry run shows to people
+_WRITE_THE_LEVEL = (
+    "is required, because an export leaves Tidegate; give --level PUBLIC for what others may read, or a higher level "
+    "that the receiver may read"
+)
 _KIND = click.Choice(Source, case_sensitive=False)
 
 
 @click.command(
     cls=Command,
+    common={"level": f"Highest level in the export: {LEVELS}. Required without --session."},
     examples=(
         "tidegate export memories.jsonl --level CONFIDENTIAL",
         "tidegate export --level INTERNAL >> all.jsonl",
@@ -44,10 +50,11 @@ _KIND = click.Choice(Source, case_sensitive=False)
 def export(file: str | None) -> None:
     """Export all memories that --level or the session may see, as JSON Lines.
 
-    The first line names the level of the export. Each memory has its own level; higher memories are not in the file.
-    FILE is readable by its owner only. An existing FILE is replaced once the new one is complete.
+    There is no default level, because an export leaves Tidegate. The first line names its level. Each memory has its
+    own level; higher memories are not in the file. FILE is readable by its owner only. An existing FILE is replaced
+    once the new one is complete.
     """
-    with open_at_level() as (store, level, _):
+    with open_at_level(required=_WRITE_THE_LEVEL) as (store, level, _):
         transfer = store.transfer(options().agent)
         if file is None or file == "-":
             done = transfer.export(level, output.emit)

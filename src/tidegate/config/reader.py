@@ -42,6 +42,9 @@ def read_settings(home: Path, environ: Mapping[str, str] = os.environ) -> Settin
         chosen[section][key] = value
     if "key_file" in chosen["audit"]:
         chosen["audit"]["key_file"] = home / chosen["audit"]["key_file"]
+    if "level" in chosen["defaults"]:  # for the sections that set no level of their own
+        for section in ("chat", "trigger"):
+            chosen[section].setdefault("level", chosen["defaults"]["level"])
     made |= {section: kind(**chosen[section]) for section, kind in _TYPES.items()}
     settings = Settings(**made)
     _check(settings)
@@ -62,7 +65,11 @@ def _check(settings: Settings) -> None:
             known = ", ".join(settings.channels) or "none"
             raise InvalidArgument(f"{argument}: no section [channels.{name}]; channels: {known}", argument=argument)
     if not settings.trigger.level.can_flow_to(settings.trigger.ceiling):
-        raise InvalidArgument("trigger.ceiling: cannot be below trigger.level", argument="trigger.ceiling")
+        level = f"trigger.level, which is {settings.trigger.level} (by default that of defaults.level)"
+        raise InvalidArgument(
+            f"trigger.ceiling: cannot be below {level}; raise the ceiling, or set a lower trigger.level",
+            argument="trigger.ceiling",
+        )
 
 
 def _schema(section: str, table: object) -> Schema:

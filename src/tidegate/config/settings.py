@@ -18,8 +18,18 @@ from tidegate.records.limits import Limits
 
 Durability = Literal["normal", "full"]
 
+DEFAULT_LEVEL = Level.INTERNAL
+"""The level of new sessions in a home that sets none. What an owner says at home is not meant for everybody."""
+
 _KEY_BYTES_MIN = 16
 _KEY_BYTES_MAX = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultSettings:
+    """What applies where nothing else is said. level: of a new session; one that exists keeps its taint."""
+
+    level: Level = DEFAULT_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +75,14 @@ class ChatSettings:
     """How the agent talks. model: `provider:model`, or a model at `base_url`, which is an OpenAI-compatible server.
 
     api_key_env: the variable that holds the key for `base_url`; other providers' keys are in their usual variables.
-    level: the first level of a conversation. clearance: the highest level that the terminal may show. model_clearance:
-    the highest level that may be sent to the model's provider.
+    level: the first level of a conversation; by default `defaults.level`. clearance: the highest level that the
+    terminal may show. model_clearance: the highest level that may be sent to the model's provider.
     """
 
     model: Annotated[str | None, TEXT] = None
     base_url: Annotated[str | None, URL] = None
     api_key_env: Annotated[str | None, VARIABLE] = None
-    level: Level = Level.INTERNAL  # what the owner types at the terminal is not public
+    level: Level = DEFAULT_LEVEL
     clearance: Level = Level.RESTRICTED
     model_clearance: Level = Level.RESTRICTED
     history_chars_max: int = 48_000
@@ -98,13 +108,13 @@ class RunSettings:
 class TriggerSettings:
     """When an agent with a TRIGGER.md wakes without a job: every `every_minutes`, outside the quiet hours.
 
-    level: the first taint of its sessions. ceiling: how high they may rise.
+    level: the first taint of its sessions; by default `defaults.level`. ceiling: how high they may rise.
     """
 
     every_minutes: int = 30
     quiet: Annotated[str | None, QUIET] = None
     timezone: Annotated[str, ZONE] = "UTC"
-    level: Level = Level.PUBLIC
+    level: Level = DEFAULT_LEVEL
     ceiling: Level = Level.RESTRICTED
     channel: Annotated[str | None, CHANNEL] = None
 
@@ -113,6 +123,7 @@ class TriggerSettings:
 class Settings:
     """All sections, in the order in which messages list them."""
 
+    defaults: DefaultSettings = field(default_factory=DefaultSettings)
     limits: Limits = field(default_factory=Limits)
     storage: StorageSettings = field(default_factory=StorageSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)

@@ -38,7 +38,15 @@ Plan = Callable[[SessionRow, Level], SessionChange | None]
 class Sessions:
     """Named sessions in the control store; ephemeral ones in memory, with nothing stored about them."""
 
-    def __init__(self, provider: StorageProvider, audit_log: AuditLog, ids: Callable[[], str], limits: Limits) -> None:
+    def __init__(
+        self,
+        provider: StorageProvider,
+        audit_log: AuditLog,
+        ids: Callable[[], str],
+        limits: Limits,
+        default_level: Level,
+    ) -> None:
+        self.default_level = default_level
         self._named = provider.control
         self._ephemeral: ControlStore = EphemeralControlStore()
         self._audit_log = audit_log
@@ -87,17 +95,16 @@ class Sessions:
     # Opening
 
     def open(
-        self, agent: str, name: str | None, level: Level, ceiling: Level | None = None, parent: str | None = None
+        self, agent: str, name: str | None, level: Level | None, ceiling: Level | None = None, parent: str | None = None
     ) -> SessionRow:
         """Return the session of this name, raised to `level` if it was lower, or a new one.
 
+        level: None leaves an existing session at its taint. A new one starts at its parent's, else at the default.
         ceiling: of a new session; by default its parent's, else RESTRICTED.
         Raises: Refused (ended, ceiling, parent), InvalidArgument.
         """
         check_agent(agent)
-        check_level(level)
-        if ceiling is not None:
-            check_level(ceiling, "ceiling")
+        _check_levels(level, ceiling)
         if name is not None:
             name = self._check_name(name)
         while True:  # repeats only after another session was opened or the parent changed
@@ -107,12 +114,13 @@ class Sessions:
             with suppress(OvertakenError):
                 return self._new(agent, name, level, ceiling, parent)
 
-    def new(self, agent: str, name: str, level: Level, ceiling: Level | None = None) -> SessionRow:
-        """Create a session of this name. Raises: InvalidArgument when a session has or had the name."""
+    def new(self, agent: str, name: str, level: Level | None = None, ceiling: Level | None = None) -> SessionRow:
+        """Create a session of this name, by default at the default level.
+
+        Raises: InvalidArgument when a session has or had the name, Refused (ceiling).
+        """
         name = self._check_name(name)
-        check_level(level)
-        if ceiling is not None:
-            check_level(ceiling, "ceiling")
+        _check_levels(level, ceiling)
         while True:  # as above
             self.renewals.require_known(check_agent(agent), name, "open")
             if (taken := self._named.find(agent, name)) is not None:
@@ -122,11 +130,14 @@ class Sessions:
             with suppress(OvertakenError):
                 return self._new(agent, name, level, ceiling, None)
 
-    def _new(self, agent: str, name: str | None, level: Level, ceiling: Level | None, parent: str | None) -> SessionRow:
+    def _new(
+        self, agent: str, name: str | None, level: Level | None, ceiling: Level | None, parent: str | None
+    ) -> SessionRow:
         """Create a session. Raises: OvertakenError when another got the name first, or the parent changed."""
         above = self._parent(agent, parent)
         limit = ceiling if ceiling is not None else above.ceiling if above else Level.RESTRICTED
-        decision = decide(SessionOpen(level, limit, state_of(above), self._depth(above)))
+        start = self._start(level, limit, above)
+        decision = decide(SessionOpen(start, limit, state_of(above), self._depth(above)))
         if isinstance(decision, Deny):
             self._audit_log.refuse(above, decision, "open")
         row = SessionRow(self._ids(), agent, name, decision.level, limit, parent)
@@ -148,7 +159,21 @@ class Sessions:
             store.insert(row)
         return row
 
-    def _resume(self, row: SessionRow, level: Level, ceiling: Level | None, parent: str | None) -> SessionRow:
+    def _start(self, level: Level | None, limit: Level, above: SessionRow | None) -> Level:
+        """Return the level at which a new session asks to start. Raises: InvalidArgument (ceiling)."""
+        if level is not None:
+            return level
+        if above is not None:
+            return above.taint  # P15
+        if not self.default_level.can_flow_to(limit):
+            raise InvalidArgument(
+                f"ceiling: is below {self.default_level}, the level of new sessions (defaults.level in config.toml); "
+                "give a level too",
+                argument="ceiling",
+            )
+        return self.default_level
+
+    def _resume(self, row: SessionRow, level: Level | None, ceiling: Level | None, parent: str | None) -> SessionRow:
         if ceiling not in (None, row.ceiling):
             raise InvalidArgument(
                 "ceiling: cannot be given for an existing session; omit it, or use `tidegate session ceiling`",
@@ -157,7 +182,8 @@ class Sessions:
         if parent not in (None, row.parent):
             raise InvalidArgument("parent: this session exists with another parent or none; omit it", argument="parent")
         above = self._parent(row.agent, parent)
-        wanted = max(level, above.taint) if above else level
+        asked = Level.PUBLIC if level is None else level  # the lowest raises nothing: the default is for new sessions
+        wanted = max(asked, above.taint) if above else asked
         if wanted > row.taint:  # so that a session can be resumed in a read-only home
             self.raise_taint(row.id, wanted, reason="opened", asked_by=above)
         return self.living(row.id, "resume")
@@ -384,3 +410,9 @@ class Sessions:
 
     def _check_name(self, name: object) -> str:
         return check_key(name, self._limits, "name")
+
+
+def _check_levels(level: Level | None, ceiling: Level | None) -> None:
+    for argument, given in (("level", level), ("ceiling", ceiling)):
+        if given is not None:
+            check_level(given, argument)

@@ -34,12 +34,11 @@ _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
 _ANY_LENGTH = Limits(key_chars_max=sys.maxsize)  # the maximum length of a name is a setting: each opening reads it
 
 
-def serve(home: str | Path | None, agent: str, name: str | None, level: Level) -> int:
+def serve(home: str | Path | None, agent: str, name: str | None, level: Level | None) -> int:
     """Answer MCP requests on standard input until it ends or a signal says so; then 0, within 5 seconds.
 
-    name: the session, opened or resumed; without one, an ephemeral session at exactly `level`. It is opened during
-    the handshake. If that fails, each call and standard error say why. Only standard error says what is wrong in the
-    settings.
+    name, level: of the session, as in `Store.session`. It is opened during the handshake. If that fails, each call and
+    standard error say why. Only standard error says what is wrong in the settings.
     For the main thread of a process. Raises: InvalidArgument, for causes that last as long as the process: the
     arguments, the environment, a missing extra, standard input or output that is not open.
     """

@@ -41,7 +41,7 @@ class SessionOpener:
         open_store: Callable[[], Store],
         agent: str,
         name: str | None,
-        level: Level,
+        level: Level | None,
         *,
         tell: Callable[[str], object] = lambda _: None,
     ) -> None:
