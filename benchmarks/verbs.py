@@ -128,11 +128,11 @@ def hidden(folder: Path) -> dict[str, Any]:
     sessions = {}
     for name, matches in (("nothing above", 0), ("10,000 above", 10_000)):
         store = tidegate.open(folder / name.replace(",", ""))
-        store.session(AGENT).memory.save_many(list(corpus.memories(1_000)))
+        store.session(AGENT, level=Level.PUBLIC).memory.save_many(list(corpus.memories(1_000)))
         if matches:
             high = store.session(AGENT, level=Level.RESTRICTED)
             high.memory.save_many([(f"h-{key}", content, tags) for key, content, tags in corpus.memories(matches)])
-        sessions[name] = store.session(AGENT)
+        sessions[name] = store.session(AGENT, level=Level.PUBLIC)
     figures = compare(
         {
             name: lambda session=session: session.memory.search("the project meeting")

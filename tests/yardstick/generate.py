@@ -177,7 +177,7 @@ class Generator:
     def _passing(self, agent: str) -> t.Op:
         """A session that nothing is stored about."""
         self._opened += 1
-        return t.Open(t.Seat(agent, f"e{self._opened}", named=False), self._level())
+        return self._opening(t.Seat(agent, f"e{self._opened}", named=False), self._level())
 
     def _purge_of(self, session: Session) -> t.Op:
         return t.Purge(session.seat.agent, self._random.choice(session.messages)[1])
@@ -189,6 +189,15 @@ class Generator:
 
     def _level(self) -> Level:
         return self._random.choice(list(Level))
+
+    def _opening(
+        self, seat: t.Seat, level: Level, ceiling: Level | None = None, parent: t.Seat | None = None
+    ) -> t.Open:
+        """An opening at this level; every other time without one, where that means the same."""
+        stood = [self._model.sessions[each].taint for each in (seat, parent) if each in self._model.sessions]
+        same = level <= max(stood) if stood else level is t.DEFAULT
+        unsaid = same and len(self._model.sessions) % 2 == 0
+        return t.Open(seat, None if unsaid else level, ceiling, parent)
 
     def _agent(self) -> str:
         return self._random.choice(self._agents)
@@ -270,7 +279,7 @@ class Generator:
             return t.Open(self._random.choice(over), Level.PUBLIC)
         seat = t.Seat(self._agent(), self._random.choice(LABELS))
         ceiling = self._level() if seat not in self._model.sessions and self._random.random() < 0.2 else None
-        return t.Open(seat, self._level(), ceiling)
+        return self._opening(seat, self._level(), ceiling)
 
     def _child(self) -> t.Op:
         """A new child of a session, or one of its own opened again by it."""
@@ -279,10 +288,11 @@ class Generator:
             return t.Get(parent, self._key(), False)
         kids = [s.seat for s in self._model.sessions.values() if s.parent and s.parent.seat == parent and s.seat.named]
         if kids and self._coin():
-            return t.Open(self._random.choice(kids), self._level(), None, parent)
+            return self._opening(self._random.choice(kids), self._level(), None, parent)
         self._opened += 1
         ceiling = self._level() if self._random.random() < 0.3 else None
-        return t.Open(t.Seat(parent.agent, f"kid{self._opened}", self._coin()), self._level(), ceiling, parent)
+        kid = t.Seat(parent.agent, f"kid{self._opened}", self._coin())
+        return self._opening(kid, self._level(), ceiling, parent)
 
     def _end(self) -> t.Op:
         """Mostly of a child, since it has a taint to hand back."""

@@ -196,7 +196,7 @@ def _acting(model: Model, op: t.Op) -> Level:
     session = model.holder(op.seat)
     if isinstance(op, t.Open) and (session is None or not op.seat.named):
         parent = model.holder(op.parent) if op.parent else None
-        return parent.taint if parent else op.level
+        return parent.taint if parent else t.DEFAULT if op.level is None else op.level
     return session.taint if session else Level.PUBLIC
 
 

@@ -85,11 +85,27 @@ def the_end_of_a_session_is_not_looked_at(patch: Patch) -> None:
 @leak(TAINT)
 def resuming_takes_the_level_that_is_asked_for(patch: Patch) -> None:
     @replaced(patch, Sessions, "_resume")
-    def resume(real: Fault, self: Sessions, row: SessionRow, level: Level, *rest: Any) -> Any:
-        if not row.ended:
+    def resume(real: Fault, self: Sessions, row: SessionRow, level: Level | None, *rest: Any) -> Any:
+        if not row.ended and level is not None:
             with self._store_of(row.id).transaction():
                 self._store_of(row.id).set_taint(row.id, level)
         return real(self, row, level, *rest)
+
+
+@leak(TAINT, by_model=True)
+def resuming_without_a_level_raises_to_the_default(patch: Patch) -> None:
+    @replaced(patch, Sessions, "_resume")
+    def resume(real: Fault, self: Sessions, row: SessionRow, level: Level | None, *rest: Any) -> Any:
+        return real(self, row, self.default_level if level is None else level, *rest)
+
+
+@leak(TAINT)
+def a_session_without_a_level_starts_where_its_agent_is_highest(patch: Patch) -> None:
+    @replaced(patch, Sessions, "_new")
+    def new(real: Fault, self: Sessions, agent: str, name: str | None, level: Level | None, *rest: Any) -> Any:
+        if level is None:
+            level = max((row.taint for row in self.list(agent)), default=None)
+        return real(self, agent, name, level, *rest)
 
 
 @leak(TAINT)

@@ -231,13 +231,17 @@ class Model:
 
     def open(self, op: t.Open) -> Answer:
         parent = self.living(op.parent) if op.parent else None
-        level = max(op.level, parent.taint) if parent else op.level
         self.look_up(op.seat)
-        if op.seat.named and op.seat in self.sessions:
+        known = op.seat.named and op.seat in self.sessions
+        asked = t.DEFAULT if op.level is None and not (known or parent) else op.level or Level.PUBLIC
+        level = max(asked, parent.taint) if parent else asked
+        if known:
             return {"taint": self.resume(self.sessions[op.seat], op, level)}
         ceiling = op.ceiling if op.ceiling is not None else parent.ceiling if parent else Level.RESTRICTED
         if parent and (parent.depth > 4 or ceiling > parent.ceiling):
             raise self.refuse(parent, "P15")
+        if level > ceiling and op.level is None and not parent:
+            raise ModelError("INVALID_ARGUMENT", argument="ceiling")
         if level > ceiling:
             raise self.refuse(parent, "P4") if parent else ModelError("REFUSED", rule="P4")
         s = Session(op.seat, level, ceiling, parent)

@@ -28,12 +28,16 @@ class Seat:
         return f"{self.agent}/{self.label}" + ("" if self.named else "*")
 
 
+DEFAULT = Level.INTERNAL
+"""Where a new session without a level and a parent starts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open or resume; `parent` is the label of another seat of the agent."""
+    """Open or resume. level: None as by a host that names none. parent: another seat of the agent."""
 
     seat: Seat
-    level: Level = Level.PUBLIC
+    level: Level | None = Level.PUBLIC
     ceiling: Level | None = None
     parent: Seat | None = None
 
