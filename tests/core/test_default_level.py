@@ -9,7 +9,7 @@ from tests.yardstick.backends import Backend
 
 import tidegate
 from tidegate import InvalidArgument, Level, Refused, Store
-from tidegate.core.sessions import Sessions
+from tidegate.core import sessions
 from tidegate.storage.inmemory.provider import InMemoryProvider
 from tidegate.tools import AGENT_TOOLS
 
@@ -78,7 +78,7 @@ def test_p15_a_parent_that_rises_while_its_child_is_opened_takes_the_child_with_
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parent = store.session(AGENT, level=PUBLIC)
-    real, overtaking = Sessions._start, [CONFIDENTIAL]
+    real, overtaking = sessions.starting_level, [CONFIDENTIAL]
 
     def start(*given: object) -> Level:
         level: Level = real(*given)  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def test_p15_a_parent_that_rises_while_its_child_is_opened_takes_the_child_with_
             parent.raise_taint(overtaking.pop())
         return level
 
-    monkeypatch.setattr(Sessions, "_start", start)
+    monkeypatch.setattr(sessions, "starting_level", start)
     assert store.session(AGENT, parent=parent).taint is CONFIDENTIAL
 
 

@@ -14,6 +14,7 @@ from tidegate.core.conversation_purge import Clearing
 from tidegate.core.judgement import EnteredLater, Judgement, OvertakenError, allowed, judge_again
 from tidegate.core.renewals import Renewals
 from tidegate.core.session_change import SessionChange
+from tidegate.core.starting import check_levels, starting_level
 from tidegate.core.witness import Witnesses
 from tidegate.errors import InvalidArgument, Refused, StorageError
 from tidegate.policy.decisions import Deny
@@ -104,7 +105,7 @@ class Sessions:
         Raises: Refused (ended, ceiling, parent), InvalidArgument.
         """
         check_agent(agent)
-        _check_levels(level, ceiling)
+        check_levels(level, ceiling)
         if name is not None:
             name = self._check_name(name)
         while True:  # repeats only after another session was opened or the parent changed
@@ -120,7 +121,7 @@ class Sessions:
         Raises: InvalidArgument when a session has or had the name, Refused (ceiling).
         """
         name = self._check_name(name)
-        _check_levels(level, ceiling)
+        check_levels(level, ceiling)
         while True:  # as above
             self.renewals.require_known(check_agent(agent), name, "open")
             if (taken := self._named.find(agent, name)) is not None:
@@ -136,7 +137,7 @@ class Sessions:
         """Create a session. Raises: OvertakenError when another got the name first, or the parent changed."""
         above = self._parent(agent, parent)
         limit = ceiling if ceiling is not None else above.ceiling if above else Level.RESTRICTED
-        start = self._start(level, limit, above)
+        start = starting_level(level, limit, above.taint if above else None, self.default_level)
         decision = decide(SessionOpen(start, limit, state_of(above), self._depth(above)))
         if isinstance(decision, Deny):
             self._audit_log.refuse(above, decision, "open")
@@ -158,20 +159,6 @@ class Sessions:
                     chain.append(row.id, (Action.OPEN, f"{row.taint} under {row.ceiling}"))
             store.insert(row)
         return row
-
-    def _start(self, level: Level | None, limit: Level, above: SessionRow | None) -> Level:
-        """Return the level at which a new session asks to start. Raises: InvalidArgument (ceiling)."""
-        if level is not None:
-            return level
-        if above is not None:
-            return above.taint  # P15
-        if not self.default_level.can_flow_to(limit):
-            raise InvalidArgument(
-                f"ceiling: is below {self.default_level}, the level of new sessions (defaults.level in config.toml); "
-                "give a level too",
-                argument="ceiling",
-            )
-        return self.default_level
 
     def _resume(self, row: SessionRow, level: Level | None, ceiling: Level | None, parent: str | None) -> SessionRow:
         if ceiling not in (None, row.ceiling):
@@ -410,9 +397,3 @@ class Sessions:
 
     def _check_name(self, name: object) -> str:
         return check_key(name, self._limits, "name")
-
-
-def _check_levels(level: Level | None, ceiling: Level | None) -> None:
-    for argument, given in (("level", level), ("ceiling", ceiling)):
-        if given is not None:
-            check_level(given, argument)
