@@ -15,7 +15,7 @@ Schema = dict[str, Any]
 """A JSON Schema, as hosts read it."""
 
 Arguments = dict[str, Any]
-"""Arguments as a model sent them, without nulls."""
+"""Arguments as a model sent them, without the optional ones that say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Annotations:
 class Tool:
     """One tool: its description for hosts and models, and its work.
 
-    work: gets arguments with checked names, without nulls, with all required ones.
+    work: gets arguments with checked names, with all required ones, without optional ones that say nothing.
     """
 
     name: str
@@ -59,6 +59,16 @@ class Tool:
 
     def run(self, session: Session, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result as one JSON object. Raises: InvalidArgument, and what the verb raises."""
+        required = self.input_schema["required"]
         check_names(arguments, self.input_schema["properties"])
-        require(arguments, *self.input_schema["required"])
-        return self.work(session, {name: value for name, value in arguments.items() if value is not None})
+        require(arguments, *required)
+        return self.work(session, {name: each for name, each in arguments.items() if name in required or _says(each)})
+
+
+def _says(value: object) -> bool:
+    """Return whether an optional argument says anything.
+
+    Clients with strict schemas send every argument, so a model leaves one out as null, as a blank text or as an empty
+    list.
+    """
+    return value is not None and value != [] and not (isinstance(value, str) and not value.strip())
