@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegate.config.servers import Server
+    from tidegate.gateway.listing import Listing
     from tidegate.gateway.pins import Definition, Definitions
 
 _UNREACHABLE = "unreachable"
+_UNUSABLE = "unusable"
 _CALLER = {
     "agent": "Agent of the session. [default: assistant]",
     "session": "Session of the call.",
@@ -121,10 +123,15 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
 
     home, servers = _servers()
     server, pins = _the(servers, name), Pins(home)
-    found, pinned = _look(server), pins.of(name)
+    listing, pinned = _look(server), pins.of(name)
+    # A pin on a tool that cannot be used now stays: what it comes back with is compared with it.
+    kept = {tool: pin for tool, pin in pinned.items() if tool in listing.unusable}
+    found = {**listing.definitions, **kept}
     states = compare(pinned, found)
     for tool, state in states.items():
         _show_change(tool, state, pinned.get(tool), found.get(tool))
+    for tool, why in listing.unusable.items():
+        info(f"{_UNUSABLE}: {tool}: {why}")
     news = any(state is not Pin.TRUSTED for state in states.values())
     question = f"Trust the tools of {escape(name)} as they are now?"
     unasked = "without a terminal, look with --dry-run first, then give --yes"
@@ -134,7 +141,14 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
     result = {
         "server": name,
         "trusted": trusting or not news,
-        "tools": [_change(each, tool, pinned.get(tool), found.get(tool)) for tool, each in states.items()],
+        "tools": [
+            *(
+                _change(pin, tool, pinned.get(tool), found.get(tool))
+                for tool, pin in states.items()
+                if tool not in kept
+            ),
+            *({"tool": tool, "pin": _UNUSABLE, "reason": why} for tool, why in listing.unusable.items()),
+        ],
     }
     outcome = "trusted" if trusting else "nothing was changed" if news else "all tools are as you trusted them"
     show({"dry_run": True, **result} if dry_run else result, [f"{name}: {outcome}"])
@@ -147,9 +161,13 @@ def _list(server: Server, pinned: Definitions) -> bool:
     from tidegate.gateway.pins import compare
 
     states: dict[str, str]
+    unusable: dict[str, str] = {}
     why: dict[str, object] = {}  # empty if the server answered
     try:
-        states = {tool: str(pin) for tool, pin in compare(pinned, _look(server)).items()}
+        listing = _look(server)
+        unusable = listing.unusable
+        states = {tool: str(pin) for tool, pin in compare(pinned, listing.definitions).items()}
+        states.update(dict.fromkeys(unusable, _UNUSABLE))
     except Refused as refused:
         info(refused.message)
         # The server's standard error is for the owner, and goes to no log (P12).
@@ -162,18 +180,19 @@ def _list(server: Server, pinned: Definitions) -> bool:
             "name": catalog_name(server.name, tool),
             **_levels(server.classify(tool)),
             "pin": state,
-            **why,
+            **({"reason": unusable[tool]} if tool in unusable else why),
         }
         levels = f"source {row['source'] or '-':<12}  sink {row['sink'] or '-':<12}"
-        show(row, [f"{levels}  {state:<11}  {row['name']}"])
+        reason = f" ({unusable[tool]})" if tool in unusable else ""
+        show(row, [f"{levels}  {state:<11}  {row['name']}{reason}"])
     if not states:
         row = {"server": server.name, "tool": None, "pin": _UNREACHABLE if why else None, **why}
         show(row, [f"{server.name}: {'no tools are known' if why else 'has no tools'}"])
     return not why
 
 
-def _look(server: Server) -> Definitions:
-    """Return the server's current tool definitions. Raises: Refused, with the reason, if it does not answer."""
+def _look(server: Server) -> Listing:
+    """Return the server's current tools. Raises: Refused, with the reason, if it does not answer."""
     import asyncio
 
     try:

@@ -11,19 +11,24 @@ from typing import Any, Protocol, TypeVar
 
 import mcp_types as types
 from mcp import ClientSession, MCPError
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 
 from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway import wire
 from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics, misplaced
-from tidegate.gateway.pins import Definition, Definitions
+from tidegate.gateway.listing import Listing
+from tidegate.gateway.pins import Definitions
 from tidegate.gateway.replies import Reply
 from tidegate.gateway.wire_guard import Check, Guard
 
-TOOLS_MAX = 500
+PROBE_SECONDS = 10
+"""How long to wait for an answer in the newest revision before a server is taken for an older one."""
+
 PAGES_MAX = 50
-DEFINITION_BYTES_MAX = 256 * 1024
 
 T = TypeVar("T")
 
@@ -53,9 +58,10 @@ Connect = Callable[[Server, Check], Coroutine[Any, Any, ServerConnection]]
 
 
 class McpConnection:
-    """A connection by MCP, to a process or a URL."""
+    """A connection by MCP, to a process or a URL. old: it speaks an older revision, with a handshake."""
 
     def __init__(self, server: Server, diagnostics: ServerDiagnostics | None = None) -> None:
+        self.old = False
         self._server = server
         self._seconds = server.timeout_seconds
         self._guard = Guard(diagnostics)
@@ -64,20 +70,43 @@ class McpConnection:
         self._held = asyncio.ensure_future(self._hold())
 
     @classmethod
-    async def open(cls, server: Server, check: Check, diagnostics: ServerDiagnostics | None = None) -> McpConnection:
-        """Open a connection and complete the handshake. Raises: CutOffError, Refused."""
+    async def open(
+        cls, server: Server, check: Check, diagnostics: ServerDiagnostics | None = None, *, old: bool = False
+    ) -> McpConnection:
+        """Open a connection and agree on a revision of the protocol.
+
+        An older server may answer the newest revision with anything, with silence or by ending. Then it is started
+        again and addressed in an older one. old: it is known to speak an older one. Raises: CutOffError, Refused.
+        """
+        try:
+            return await cls._open(server, check, diagnostics, old=old)
+        except CutOffError as error:
+            if not error.misunderstood:
+                raise
+        if diagnostics is not None:
+            diagnostics.begin_again()
+        return await cls._open(server, check, diagnostics, old=not old)
+
+    @classmethod
+    async def _open(
+        cls, server: Server, check: Check, diagnostics: ServerDiagnostics | None, *, old: bool
+    ) -> McpConnection:
         connection = cls(server, diagnostics)
         try:
-            await connection._during(check, connection._introduce())
+            await connection._during(check, connection._introduce(old_first=old))
         except BaseException as error:
             await asyncio.shield(asyncio.ensure_future(connection.close()))
             if isinstance(error, MCPError):
-                raise CutOffError("refuses the connection") from None
+                raise CutOffError("refuses the connection", misunderstood=True) from None
             raise
         return connection
 
     async def definitions(self, check: Check) -> Definitions:
         """Return the tools as the server defines them now. Raises: CutOffError, Refused."""
+        return (await self.listing(check)).definitions
+
+    async def listing(self, check: Check) -> Listing:
+        """Return the tools as the server lists them now, with those that cannot be used. Raises: as `definitions`."""
         try:
             return await self._during(check, self._list())
         except MCPError:
@@ -103,7 +132,7 @@ class McpConnection:
         try:
             async with (
                 open_wire(self._server, self._guard) as (incoming, outgoing),
-                _Session(incoming, outgoing, client_info=client) as session,
+                _Session(incoming, outgoing, client) as session,
             ):
                 self._opened.set_result(session)
                 await asyncio.Event().wait()
@@ -111,27 +140,38 @@ class McpConnection:
             if not self._opened.done():
                 self._opened.set_exception(error)
 
-    async def _introduce(self) -> None:
-        """Agree on a revision: the newest if the server knows it, else by the handshake."""
+    async def _introduce(self, *, old_first: bool) -> None:
+        """Agree on a revision: the newest or an older one, and the other if the server's answer to the first is no."""
         session = await self._opened
-        try:
-            await session.discover()
-        except (MCPError, ValidationError, RuntimeError):  # unknown method, invalid answer, no common revision
-            await session.initialize()
+        for last, old in enumerate((old_first, not old_first)):
+            try:
+                await (session.initialize() if old else self._discover(session))
+                self.old = old
+                return
+            except (MCPError, ValidationError, RuntimeError):  # unknown method, invalid answer, no common revision
+                if last:
+                    raise
 
-    async def _list(self) -> Definitions:
-        found: dict[str, Definition] = {}
-        cursor: str | None = None
+    async def _discover(self, session: _Session) -> None:
+        """Ask in the newest revision. Raises: CutOffError for silence."""
+        try:
+            async with asyncio.timeout(min(PROBE_SECONDS, self._seconds / 2)):
+                await session.discover()
+        except TimeoutError:
+            raise CutOffError("does not answer", misunderstood=True) from None
+
+    async def _list(self) -> Listing:
         session = await self._opened
+        session.sieve.listing = listing = Listing(session.protocol_version or LATEST_HANDSHAKE_VERSION)
+        cursors = set[str | None]()
+        cursor: str | None = None
         for _ in range(PAGES_MAX):
             page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            for tool in page.tools:
-                if tool.name in found or len(found) == TOOLS_MAX:
-                    raise CutOffError(f"names a tool twice, or more than {TOOLS_MAX} tools")
-                found[tool.name] = _definition(tool)
+            listing.add(page.tools)
+            cursors.add(cursor)
             cursor = page.next_cursor
-            if cursor is None:
-                return found
+            if not cursor or cursor in cursors:
+                return listing
         raise CutOffError(f"lists its tools on more than {PAGES_MAX} pages")
 
     async def _during(self, check: Check, act: Coroutine[Any, Any, T]) -> T:
@@ -148,23 +188,45 @@ class McpConnection:
                 if self._guard.broken.done() and not answered:
                     raise self._guard.broken.result()
                 if task.cancelled():
-                    raise CutOffError(f"did not answer within {self._seconds} seconds")
+                    raise CutOffError(f"did not answer within {self._seconds} seconds", misunderstood=True)
                 return task.result()
         except (CutOffError, Refused, MCPError):
             raise
         except ValidationError:
-            raise CutOffError("sent an answer that breaks the protocol") from None
+            raise CutOffError("sent an answer that breaks the protocol", misunderstood=True) from None
         except Exception:  # noqa: BLE001
             # The libraries' errors quote the server; none of that may leave (P12).
-            raise CutOffError("lost the connection") from None
+            raise CutOffError("lost the connection", misunderstood=True) from None
 
 
 class _Session(ClientSession):
     """The library's session, not its client, which would answer a list from a cache for as long as a server's `ttlMs`
-    says, while the pin check needs the current tools (P14), and would answer requests for input."""
+    says, while the pin check needs the current tools (P14), and would answer requests for input.
+
+    sieve: takes bad entries out of a list of tools.
+    """
+
+    def __init__(self, incoming: wire.Incoming, outgoing: wire.Outgoing, client: types.Implementation) -> None:
+        self.sieve = _Sieve(incoming, outgoing)
+        super().__init__(dispatcher=self.sieve, client_info=client)
 
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
         """Do nothing: a check against the server's own schema could run forever, and decides nothing."""
+
+
+class _Sieve(JSONRPCDispatcher):
+    """The library's dispatcher. It sees a list of tools before the library refuses the whole for one bad entry."""
+
+    def __init__(self, incoming: wire.Incoming, outgoing: wire.Outgoing) -> None:
+        super().__init__(incoming, outgoing)
+        self.listing = Listing(LATEST_HANDSHAKE_VERSION)
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> dict[str, Any]:
+        """Return the server's result, a list of tools without its bad entries."""
+        result = await super().send_raw_request(method, params, opts, **more)
+        return self.listing.sift(result) if method == "tools/list" else result
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:
@@ -172,20 +234,6 @@ async def _ended(task: asyncio.Future[Any]) -> None:
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved in any case
     task.cancel()
     await asyncio.wait({task})
-
-
-def _definition(tool: types.Tool) -> Definition:
-    definition = Definition(
-        tool.name,
-        tool.title,
-        tool.description,
-        tool.input_schema,
-        tool.output_schema,
-        tool.annotations.model_dump(mode="json", by_alias=True, exclude_none=True) if tool.annotations else None,
-    )
-    if definition.size > DEFINITION_BYTES_MAX:
-        raise CutOffError(f"defines a tool in more than {DEFINITION_BYTES_MAX} bytes")
-    return definition
 
 
 def _reply(result: types.CallToolResult | types.InputRequiredResult | types.Result) -> Reply:
@@ -209,8 +257,8 @@ def _shown(block: types.ContentBlock) -> str:
             return f"[{block.type}: not shown]"
 
 
-async def look(server: Server) -> Definitions:
-    """Return the tools as a server defines them, for the owner, outside any session.
+async def look(server: Server) -> Listing:
+    """Return the tools as a server lists them, for the owner, outside any session.
 
     Raises: CutOffError, with all known details of the cause.
     """
@@ -218,7 +266,7 @@ async def look(server: Server) -> Definitions:
     try:
         connection = await McpConnection.open(server, _unchecked, diagnostics)
         try:
-            return await connection.definitions(_unchecked)
+            return await connection.listing(_unchecked)
         finally:
             await connection.close()
     except CutOffError as error:

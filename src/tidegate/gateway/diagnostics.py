@@ -18,13 +18,14 @@ class CutOffError(Exception):
     """The connection to a server is no longer usable. Never leaves the gateway.
 
     reason: continues "the server …", in our own words. lines: the server's standard error, if the owner asked for it
-    (P12).
+    (P12). misunderstood: the server was there, and may only not have understood us.
     """
 
-    def __init__(self, reason: str, lines: Sequence[str] = ()) -> None:
+    def __init__(self, reason: str, lines: Sequence[str] = (), *, misunderstood: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.lines = list(lines)
+        self.misunderstood = misunderstood
 
 
 class ServerDiagnostics:
@@ -40,6 +41,10 @@ class ServerDiagnostics:
     def notice(self, cause: str) -> None:
         """Keep the first cause; later ones follow from it."""
         self.cause = self.cause or cause
+
+    def begin_again(self) -> None:
+        """Forget the output: the server is started once more."""
+        self._output = b""
 
     def add_output(self, piece: bytes) -> None:
         """Add output from the server's standard error. Only the end is kept."""

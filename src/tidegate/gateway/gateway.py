@@ -27,6 +27,7 @@ from tidegate.gateway.catalog import CatalogEntry, catalog
 from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.pins import Definitions, Pins, verdict
 from tidegate.gateway.replies import Result, no_answer, outside
+from tidegate.gateway.revisions import revisions_of
 from tidegate.policy.levels import Level
 from tidegate.policy.refusals import UNKNOWN_TOOL
 from tidegate.policy.servers import Classification, Pin
@@ -68,10 +69,12 @@ class Gateway:
     ) -> None:
         self._flow = store.flow
         self._session = session.id
+        self._agent = session.agent
+        self._revisions = revisions_of(store)
         self._servers = servers
         self._pins = pins
         self._ids = ids
-        self._connect = connect or _connect
+        self._connect = connect
         self._hop = hop
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._connections: dict[str, ServerConnection] = {}
@@ -130,7 +133,7 @@ class Gateway:
         granted = await self._dispatch(entry.name, entry.classification, Pin.TRUSTED)
         check = partial(self._check, entry, granted)
         try:
-            connection, found = await self._ready(entry.server, check)
+            connection, found = await self._ready(entry.server, check, granted)
             pin = verdict(entry.definition.name, entry.pinned, found)
             if pin is not Pin.TRUSTED:
                 await self._refuse(entry.name, entry.classification, pin)
@@ -158,7 +161,7 @@ class Gateway:
         """Raise if a message may not go to the server: checked again, just before it goes out (P4)."""
         self._flow.check_send(self._session, entry.name, entry.classification, granted if settled else None)
 
-    async def _ready(self, server: Server, check: Check) -> tuple[ServerConnection, Definitions]:
+    async def _ready(self, server: Server, check: Check, level: Level) -> tuple[ServerConnection, Definitions]:
         """Return the connection to a server, and its tools as it defines them now."""
         self._check_open()
         kept = self._connections.get(server.name)
@@ -167,10 +170,19 @@ class Gateway:
                 return kept, await kept.definitions(check)
             except CutOffError:  # it has ended: nothing of this call was sent on it
                 await self._drop(server)
-        connection = await self._connect(server, check)
+        connection = await (self._connect(server, check) if self._connect else self._open(server, check, level))
         self._connections[server.name] = connection
         self._check_open()  # a connection opened in between is dropped again
         return connection, await connection.definitions(check)
+
+    async def _open(self, server: Server, check: Check, level: Level) -> ServerConnection:
+        from tidegate.gateway.connections import McpConnection  # the library is an extra, and slow to load
+
+        old = self._revisions.is_old(self._agent, server, level)
+        connection = await McpConnection.open(server, check, old=old)
+        if connection.old:
+            self._revisions.note_old(self._agent, server, level)
+        return connection
 
     def _check_open(self) -> None:
         if self._closed:
@@ -200,9 +212,3 @@ def _check_arguments(arguments: Mapping[str, Any]) -> None:
             limit=ARGUMENTS_BYTES_MAX,
             actual=size,
         )
-
-
-async def _connect(server: Server, check: Check) -> ServerConnection:
-    from tidegate.gateway.connections import McpConnection  # the library is an extra, and slow to load
-
-    return await McpConnection.open(server, check)

@@ -84,7 +84,7 @@ class Incoming:
                 self._guard.give_up(error)
                 raise anyio.EndOfStream from None
             except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-                self._guard.give_up(CutOffError("ended the connection"))
+                self._guard.give_up(CutOffError("ended the connection", misunderstood=True))
                 raise anyio.EndOfStream from None
             if isinstance(item.message, types.JSONRPCRequest):
                 await self._outgoing.send(SessionMessage(_denial(item.message)))
