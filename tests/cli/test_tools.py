@@ -14,8 +14,8 @@ from tests.gateway.conftest import HOSTILE
 
 from tidegate.cli import common as cli_common
 from tidegate.gateway.catalog import catalog_name
-from tidegate.gateway.listing import Listing
 from tidegate.gateway.pins import Pins
+from tidegate.gateway.tool_list import ToolList
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_one_server_that_fails_among_others_is_told_by_the_exit_code(configured:
 
 
 def test_a_server_without_tools_has_not_failed(configured: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.cli.tools._look", lambda _: Listing("2025-11-25"))
+    monkeypatch.setattr("tidegate.cli.tools._look", lambda _: ToolList("2025-11-25"))
     assert rows(cli("tools", "list", "--json")) == [{"server": "hostile", "tool": None, "pin": None}]
     assert cli("tools", "list").out == "hostile: has no tools\n"
 

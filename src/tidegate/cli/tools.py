@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegate.config.servers import Server
-    from tidegate.gateway.listing import Listing
     from tidegate.gateway.pins import Definition, Definitions
+    from tidegate.gateway.tool_list import ToolList
 
 _UNREACHABLE = "unreachable"
 _UNUSABLE = "unusable"
@@ -191,7 +191,7 @@ def _list(server: Server, pinned: Definitions) -> bool:
     return not why
 
 
-def _look(server: Server) -> Listing:
+def _look(server: Server) -> ToolList:
     """Return the server's current tools. Raises: Refused, with the reason, if it does not answer."""
     import asyncio
 

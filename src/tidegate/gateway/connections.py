@@ -20,9 +20,9 @@ from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway import wire
 from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics, misplaced
-from tidegate.gateway.listing import Listing
 from tidegate.gateway.pins import Definitions
 from tidegate.gateway.replies import Reply
+from tidegate.gateway.tool_list import ToolList
 from tidegate.gateway.wire_guard import Check, Guard
 
 PROBE_SECONDS = 10
@@ -103,9 +103,9 @@ class McpConnection:
 
     async def definitions(self, check: Check) -> Definitions:
         """Return the tools as the server defines them now. Raises: CutOffError, Refused."""
-        return (await self.listing(check)).definitions
+        return (await self.tools(check)).definitions
 
-    async def listing(self, check: Check) -> Listing:
+    async def tools(self, check: Check) -> ToolList:
         """Return the tools as the server lists them now, with those that cannot be used. Raises: as `definitions`."""
         try:
             return await self._during(check, self._list())
@@ -160,18 +160,18 @@ class McpConnection:
         except TimeoutError:
             raise CutOffError("does not answer", misunderstood=True) from None
 
-    async def _list(self) -> Listing:
+    async def _list(self) -> ToolList:
         session = await self._opened
-        session.sieve.listing = listing = Listing(session.protocol_version or LATEST_HANDSHAKE_VERSION)
+        session.sieve.tools = tools = ToolList(session.protocol_version or LATEST_HANDSHAKE_VERSION)
         cursors = set[str | None]()
         cursor: str | None = None
         for _ in range(PAGES_MAX):
             page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            listing.add(page.tools)
+            tools.add(page.tools)
             cursors.add(cursor)
             cursor = page.next_cursor
             if not cursor or cursor in cursors:
-                return listing
+                return tools
         raise CutOffError(f"lists its tools on more than {PAGES_MAX} pages")
 
     async def _during(self, check: Check, act: Coroutine[Any, Any, T]) -> T:
@@ -219,14 +219,14 @@ class _Sieve(JSONRPCDispatcher):
 
     def __init__(self, incoming: wire.Incoming, outgoing: wire.Outgoing) -> None:
         super().__init__(incoming, outgoing)
-        self.listing = Listing(LATEST_HANDSHAKE_VERSION)
+        self.tools = ToolList(LATEST_HANDSHAKE_VERSION)
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
     ) -> dict[str, Any]:
         """Return the server's result, a list of tools without its bad entries."""
         result = await super().send_raw_request(method, params, opts, **more)
-        return self.listing.sift(result) if method == "tools/list" else result
+        return self.tools.sift(result) if method == "tools/list" else result
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:
@@ -257,7 +257,7 @@ def _shown(block: types.ContentBlock) -> str:
             return f"[{block.type}: not shown]"
 
 
-async def look(server: Server) -> Listing:
+async def look(server: Server) -> ToolList:
     """Return the tools as a server lists them, for the owner, outside any session.
 
     Raises: CutOffError, with all known details of the cause.
@@ -266,7 +266,7 @@ async def look(server: Server) -> Listing:
     try:
         connection = await McpConnection.open(server, _unchecked, diagnostics)
         try:
-            return await connection.listing(_unchecked)
+            return await connection.tools(_unchecked)
         finally:
             await connection.close()
     except CutOffError as error:

@@ -23,7 +23,7 @@ _FIELDS = frozenset(types.Tool.model_json_schema(by_alias=True)["properties"]) |
 """The protocol's names. All others in an error's path are the server's own text (P12)."""
 
 
-class Listing:
+class ToolList:
     """One answer to the question for tools. definitions: by name. unusable: why, by name or place.
 
     version: the revision of the protocol that it must keep to.

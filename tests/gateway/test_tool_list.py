@@ -15,8 +15,8 @@ from tidegate.errors import Refused
 from tidegate.gateway.connections import look
 from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.gateway import Gateway
-from tidegate.gateway.listing import Listing
 from tidegate.gateway.replies import Result
+from tidegate.gateway.tool_list import ToolList
 
 OBJECT = {"type": "object", "properties": {"text": {"type": "string"}}}
 ECHO = {
@@ -51,13 +51,13 @@ BAD: list[tuple[Any, str, str]] = [
 ]
 
 
-def listed(*pages: dict[str, Any], **environment: str) -> Listing:
+def listed(*pages: dict[str, Any], **environment: str) -> ToolList:
     return asyncio.run(look(hostile("lists", PAGES=json.dumps(pages), **environment)))
 
 
-def sifted(*entries: Any, version: str = "2025-11-25") -> Listing:
+def sifted(*entries: Any, version: str = "2025-11-25") -> ToolList:
     """The same without a server: what the library then reads of the sifted page."""
-    listing = Listing(version)
+    listing = ToolList(version)
     envelope = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     page = listing.sift({**envelope, "tools": list(entries)})
     listing.add(types.ListToolsResult.model_validate(page, by_name=False).tools)
@@ -143,7 +143,7 @@ def test_a_schema_that_is_nested_too_deeply_is_no_reason_to_lose_the_others() ->
     deep: Any = {"type": "object"}
     for _ in range(2_000):
         deep = {"type": "object", "properties": {"a": deep}}
-    listing = Listing("2025-11-25")
+    listing = ToolList("2025-11-25")
     good = types.Tool(name="echo", input_schema=OBJECT)
     listing.add([types.Tool.model_construct(name="deep", input_schema=deep), good])
     assert set(listing.definitions) == {"echo"}
