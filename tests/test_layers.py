@@ -51,9 +51,9 @@ ALLOWED = {
     "platformdirs": ("config.home",),
     "click": ("cli.",),
     "mcp": ("server.protocol", "server.resources", "cli.demo", "gateway.connections", "gateway.wire"),
-    "mcp_types": ("server.protocol", "server.resources", "gateway.connections", "gateway.wire_guard", "gateway.wire"),
+    "mcp_types": ("server.protocol", "server.resources", "gateway.connections", "gateway.tool_list", "gateway.wire"),
     "httpx2": ("gateway.http",),
-    "pydantic": ("server.protocol", "gateway.connections", "gateway.wire"),
+    "pydantic": ("server.protocol", "gateway.connections", "gateway.tool_list", "gateway.wire"),
     "anyio": ("server.protocol", "server.served_session", "gateway.wire"),
     "pydantic_ai": ("agent.model",),
     "cronsim": ("jobs.schedule",),
@@ -224,7 +224,7 @@ def test_modules_share_a_name_only_where_the_folder_tells_them_apart() -> None:
 
 
 # Of a library, where it offers no other way.
-REACHED_INTO = {("gateway.process", "_transport")}
+REACHED_INTO = {("gateway.process", "_transport"), ("agent.model_stream", "_streamed_response_cls")}
 
 
 def test_nobody_reaches_into_what_is_anothers() -> None:

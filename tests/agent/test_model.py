@@ -121,12 +121,6 @@ def test_what_another_version_kept_goes_out_as_what_it_says(native: str) -> None
     assert response.parts == [TextPart("said")]
 
 
-def test_an_answer_that_is_withheld_is_said_to_be() -> None:
-    with pytest.raises(ModelError) as raised:
-        models._reply(ModelResponse([], finish_reason="content_filter"))
-    assert raised.value.kind is ModelErrorKind.FILTERED
-
-
 @pytest.mark.parametrize(
     ("error", "kind"),
     [

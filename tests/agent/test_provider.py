@@ -7,14 +7,17 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent.scene import Scene, Screen
 from tests.conftest import Ran, Run
 
+from tidegate.agent.loop import Ended, Outcome
 from tidegate.agent.messages import UserMessage
 from tidegate.agent.model import open_model
 from tidegate.agent.prompt import ModelError, ModelErrorKind, Prompt
@@ -187,11 +190,24 @@ def test_what_goes_wrong_is_explained_in_our_own_words(
     assert "secret-canary" not in ran.out + ran.err
 
 
-def test_a_provider_that_breaks_off_in_the_middle_keeps_what_it_said(server: Server, say_anew: Say) -> None:
-    ran = say_anew("hello", "--json", model="breaking")
-    assert (ran.code, ran.json["answer"], ran.json["reason"]) == (1, "Hello. ", ModelErrorKind.BROKEN.value)
-    say_anew("go on")
+def test_a_provider_that_breaks_off_in_the_middle_keeps_what_it_said(server: Server, tmp_path: Path) -> None:
+    scene = Scene(tmp_path / "home")
+    agent = scene.agent(open_model("breaking-at-the-second", f"http://127.0.0.1:{server.port}/v1"))
+
+    async def talk() -> Outcome:
+        await agent.answer("hello", Screen())  # after it, what comes is shown at once
+        return await agent.answer("hello", Screen())
+
+    outcome = asyncio.run(talk())
+    assert (outcome.ended, outcome.answer, outcome.reason) == (Ended.FAILED, "Hello. ", ModelErrorKind.BROKEN.value)
+    assert scene.say("go on", open_model("plain", f"http://127.0.0.1:{server.port}/v1")).ended is Ended.COMPLETE
     assert any(message.get("content") == "Hello. " for message in json.loads(server.requests[-1])["messages"])
+    scene.store.close()
+
+
+def test_a_provider_that_breaks_off_before_anything_was_shown_is_asked_again(server: Server, say: Say) -> None:
+    ran = say("hello", "--json", model="breaking-at-the-first")
+    assert (ran.code, ran.json["ended"], len(server.requests)) == (0, "complete", 2)
 
 
 def test_a_provider_that_answers_garbage_is_explained(server: Server, say_anew: Say) -> None:
@@ -230,8 +246,8 @@ def test_a_chat_that_is_killed_in_the_middle_of_an_answer_has_lost_nothing_that_
 ) -> None:
     command = [sys.executable, "-m", "tidegate", "--home", str(home), "chat", "--message", "hello, I am Ada"]
     chat = subprocess.Popen(command, env={**os.environ, **talk_to(server, "hanging")}, stdout=subprocess.PIPE)
-    assert chat.stdout is not None
-    chat.stdout.read(1)  # the answer has begun
+    while not server.requests:  # the answer has begun
+        time.sleep(0.01)
     chat.kill()
     chat.communicate()
     assert say("are you there?").code == 0

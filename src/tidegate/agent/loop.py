@@ -59,7 +59,7 @@ class Ended(StrEnum):
     COMPLETE = "complete"
     HELD = "held"  # the channel may not show it
     WITHHELD = "withheld"  # the model may not see the conversation
-    STOPPED = "stopped"  # it reached a bound
+    STOPPED = "stopped"  # it reached a bound, or its model ended it early
     FAILED = "failed"  # the model did not answer, or stopped midway
 
 

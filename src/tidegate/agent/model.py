@@ -1,4 +1,4 @@
-"""Any model that pydantic-ai supports. Only this module imports it, and only when a model is opened."""
+"""Any model that pydantic-ai supports. Only this module and its stream import it, and only when a model is opened."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidegate.agent.endings import ending
 from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tidegate.agent.prompt import HiddenDelta, ModelError, ModelErrorKind, Prompt, ReplyDelta
+from tidegate.agent.thoughts import ThinkingHabit
 from tidegate.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -30,12 +32,14 @@ def open_model(name: str, base_url: str | None = None, key: str | None = None) -
     try:
         from pydantic_ai import models
         from pydantic_ai.exceptions import UserError
+
+        from tidegate.agent.model_stream import reading_soundly
     except ModuleNotFoundError:
         raise _not_installed("the model library", "tidegate[agent]") from None
     try:
         if base_url is not None:
-            return ProviderModel(_compatible(name, base_url, key), says_when_done=True)
-        return ProviderModel(models.infer_model(name))
+            return ProviderModel(reading_soundly(_compatible(name, base_url, key)), says_when_done=True)
+        return ProviderModel(reading_soundly(models.infer_model(name)))
     except ImportError as error:
         named = re.search(r"pydantic-ai-slim\[[a-z-]+\]", str(error))
         if named is None:
@@ -61,9 +65,13 @@ def _compatible(name: str, base_url: str, key: str | None) -> Provided:
 
 
 class ProviderModel:
-    """A model of some provider. says_when_done: a response without a reason for its end is incomplete."""
+    """A model of some provider. says_when_done: a response without a reason for its end is incomplete.
+
+    habit: what was seen of its thoughts. It is a property of the model and its server, and delays only what is shown.
+    """
 
     def __init__(self, provided: Provided, *, says_when_done: bool = False) -> None:
+        self.habit = ThinkingHabit()
         self._provided = provided
         self._says_when_done = says_when_done
 
@@ -79,12 +87,17 @@ class ProviderModel:
                 model_request_parameters=_parameters(prompt),
             ) as response:
                 async for event in response:
+                    self.habit.plain |= _is_thought(event)  # its server takes the thoughts out
                     yield _delta(event)
                 whole = response.get()
+                details = whole.provider_details or {}
                 # The library invents a missing reason; the details hold the received one.
-                if self._says_when_done and "finish_reason" not in (whole.provider_details or {}):
+                if self._says_when_done and not {"finish_reason", "refusal"} & details.keys():
                     raise ModelError(ModelErrorKind.BROKEN)
-                yield _reply(whole)
+                reply = _reply(whole)
+                if refusal := _refusal(whole):  # it comes apart from the text
+                    yield refusal if reply.text == refusal else f"\n\n{refusal}"
+                yield reply
         except Exception as error:  # noqa: BLE001  any error means no answer
             raise _model_error(error) from None
 
@@ -180,18 +193,46 @@ def _size(part: object) -> int:
     return sum(len(value if isinstance(value, str) else json.dumps(value)) for value in values if value)
 
 
+def _is_thought(event: ModelResponseStreamEvent) -> bool:
+    from pydantic_ai.messages import PartStartEvent, ThinkingPart
+
+    return isinstance(event, PartStartEvent) and isinstance(event.part, ThinkingPart)
+
+
+def _refusal(response: ModelResponse) -> str:
+    refusal = (response.provider_details or {}).get("refusal")
+    return refusal if isinstance(refusal, str) and refusal.strip() else ""
+
+
 def _reply(response: ModelResponse) -> AssistantMessage:
     from pydantic_ai.messages import ModelMessagesTypeAdapter, TextPart, ToolCallPart
 
     calls = tuple(_calls(response))
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
-    if not (text.strip() or calls) and response.finish_reason == "content_filter":
-        raise ModelError(ModelErrorKind.FILTERED)
-    plain = all(isinstance(part, TextPart | ToolCallPart) and not part.provider_details for part in response.parts)
+    text = "\n\n".join(filter(None, (text, _refusal(response))))
     sound = all(call.arguments == _plain_arguments(call.arguments) for call in calls)
+    early = _early(response, whole_calls=bool(calls) and sound)
+    if early is not None:  # calls that may be cut are not made
+        return AssistantMessage(text, cut=early.value)
+    plain = all(isinstance(part, TextPart | ToolCallPart) and not part.provider_details for part in response.parts)
     native = "" if plain or not sound else ModelMessagesTypeAdapter.dump_json([response]).decode()
-    cut = "the answer was cut: it reached the model's limit" if response.finish_reason == "length" else ""
-    return AssistantMessage(text, calls, native, cut)
+    return AssistantMessage(text, calls, native)
+
+
+def _early(response: ModelResponse, *, whole_calls: bool) -> ModelErrorKind | None:
+    """Return why a response ended early; None if it is whole. Raises: ModelError for an error of the provider."""
+    from pydantic_ai.messages import ToolCallPart
+
+    early = ending((response.provider_details or {}).get("finish_reason"), response.finish_reason)
+    if _refusal(response):
+        return ModelErrorKind.REFUSED
+    if early is ModelErrorKind.FAILED:
+        raise ModelError(early)
+    if early is ModelErrorKind.UNKNOWN_END and whole_calls:
+        return None
+    if early is ModelErrorKind.LIMIT and any(isinstance(part, ToolCallPart) for part in response.parts):
+        return ModelErrorKind.LIMIT_IN_CALL
+    return early
 
 
 def _calls(response: ModelResponse) -> Iterator[ToolCall]:

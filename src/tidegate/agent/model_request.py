@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from tidegate.agent.channel import GatedChannel, Retrying, TextDelta
+from tidegate.agent.endings import WHEN_EMPTY
 from tidegate.agent.messages import AssistantMessage
 from tidegate.agent.prompt import TRANSIENT, HiddenDelta, Model, ModelError, ModelErrorKind, Prompt, ReplyDelta
+from tidegate.agent.thoughts import ThinkingHabit, ThoughtFilter, without_thoughts
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -37,12 +39,18 @@ class Bounds:
 
 @dataclass(slots=True)
 class PartialReply:
-    """The part of a response received so far."""
+    """The part of a response received so far, without thoughts in its text. habit: of the model."""
 
+    habit: ThinkingHabit = field(default_factory=lambda: ThinkingHabit(plain=True))
     texts: list[str] = field(default_factory=list)
     text_chars: int = 0
     chars: int = 0
+    streamed: bool = False
     whole: AssistantMessage | None = None
+    thoughts: ThoughtFilter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.thoughts = ThoughtFilter(self.habit)
 
     @property
     def text(self) -> str:
@@ -53,19 +61,33 @@ class PartialReply:
         """Forget everything, for another attempt."""
         self.texts.clear()
         self.text_chars = self.chars = 0
-        self.whole = None
+        self.streamed, self.whole, self.thoughts = False, None, ThoughtFilter(self.habit)
 
-    def add(self, delta: ReplyDelta, bounds: Bounds) -> None:
-        """Add a piece. Raises: ModelError when the response becomes too long."""
+    def add(self, delta: ReplyDelta, bounds: Bounds) -> str:
+        """Add a piece, and return the text to show. Raises: ModelError when the response becomes too long."""
         if isinstance(delta, AssistantMessage):
-            self.whole = delta
-            return
+            return self._end(delta)
+        shown = ""
         if isinstance(delta, str):
-            self.texts.append(delta)
-            self.text_chars += len(delta)
+            self.streamed = True
+            shown = self._show(self.thoughts.feed(delta))
         self.chars += delta.chars if isinstance(delta, HiddenDelta) else len(delta)
         if self.text_chars > bounds.text_chars_max or self.chars > bounds.reply_chars_max:
             raise ModelError(ModelErrorKind.FLOOD)
+        return shown
+
+    def _end(self, whole: AssistantMessage) -> str:
+        shown = self._show(self.thoughts.finish(cut=bool(whole.cut)))
+        text = self.text if self.streamed else without_thoughts(whole.text, cut=bool(whole.cut))
+        # What goes back to the provider must not hold the thoughts either.
+        self.whole = whole if text == whole.text else replace(whole, text=text, native="")
+        return shown
+
+    def _show(self, text: str) -> str:
+        if text:
+            self.texts.append(text)
+            self.text_chars += len(text)
+        return text
 
 
 class Interrupted(Exception):
@@ -94,6 +116,7 @@ class ModelRequest:
         Raises: ModelError when no text came, Interrupted when part of it did; Refused (ended); what `check` raises.
         """
         partial = PartialReply() if partial is None else partial
+        partial.habit = getattr(self._model, "habit", partial.habit)
         attempt = 1
         while True:
             self._check()  # P7, P14: each attempt is a write, and the session may have changed during the pause
@@ -101,7 +124,7 @@ class ModelRequest:
             try:
                 return await self._ask_once(prompt, channel, partial)
             except ModelError as error:
-                if partial.text:
+                if partial.text.strip():
                     raise Interrupted(AssistantMessage(partial.text, cut=error.kind.value), error.kind) from None
                 if error.kind not in TRANSIENT or attempt >= self._bounds.attempts_max:
                     raise
@@ -121,7 +144,8 @@ class ModelRequest:
         if whole is None:
             raise ModelError(ModelErrorKind.BROKEN)
         if not (whole.text.strip() or whole.calls):
-            raise ModelError(ModelErrorKind.EMPTY)
+            early = next((kind for kind in ModelErrorKind if kind.value == whole.cut), ModelErrorKind.EMPTY)
+            raise ModelError(WHEN_EMPTY.get(early, early))
         return whole
 
     async def _listen(self, deltas: AsyncIterator[ReplyDelta], channel: GatedChannel, partial: PartialReply) -> None:
@@ -133,9 +157,9 @@ class ModelRequest:
                         delta = await anext(deltas)
                 except StopAsyncIteration:
                     return
-                partial.add(delta, self._bounds)
-                if isinstance(delta, str) and delta:
-                    channel.show(TextDelta(delta))
+                shown = partial.add(delta, self._bounds)
+                if shown:
+                    channel.show(TextDelta(shown))
         finally:
             close = getattr(deltas, "aclose", None)
             if close is not None:

@@ -70,6 +70,16 @@ class ModelErrorKind(Enum):
     GARBLED = "the model's provider sent an unreadable answer"
     EMPTY = "the model's answer is empty"
     FILTERED = "the model's provider withheld the answer (content filter)"
+    CUT_BY_FILTER = "the model's provider stopped the answer (content filter)"
+    REFUSED = "the model refused to answer"
+    LIMIT = "the answer was cut: it reached the model's limit"
+    LIMIT_BEFORE_ANSWER = (
+        "the model reached its limit before it answered, perhaps while thinking: ask for less, or raise the limit"
+    )
+    LIMIT_IN_CALL = "the model reached its limit in the middle of a tool call, so no tool was called"
+    FAILED = "the model's provider reported an error in the middle of the answer"
+    PAUSED = "the model paused before the end of its answer: ask it to continue"
+    UNKNOWN_END = "the model stopped early, for a reason that is not known here"
     FLOOD = "the model's answer became too long, so it was stopped"
 
 
@@ -81,6 +91,7 @@ TRANSIENT = frozenset(
         ModelErrorKind.BROKEN,
         ModelErrorKind.SERVER,
         ModelErrorKind.EMPTY,
+        ModelErrorKind.FAILED,
     }
 )
 """Kinds of errors that a retry may solve."""
