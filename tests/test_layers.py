@@ -56,6 +56,7 @@ ALLOWED = {
     "pydantic": ("server.protocol", "gateway.connections", "gateway.tool_list", "gateway.wire"),
     "anyio": ("server.protocol", "server.served_session", "gateway.wire"),
     "pydantic_ai": ("agent.model",),
+    "openai": ("agent.model_stream",),
     "cronsim": ("jobs.schedule",),
     "yaml": ("transfer.importers.front_matter",),
     "apprise": ("worker.delivery",),

@@ -49,9 +49,9 @@ class Handler(BaseHTTPRequestHandler):
         behaviour = request["model"]
         if behaviour == "busy-once":
             behaviour = "rate-limited" if number == 1 else "scripted"
-        if behaviour in ("breaking-at-the-first", "breaking-at-the-second"):
-            broken = 1 if behaviour.endswith("first") else 2
-            behaviour = "breaking" if number == broken else "scripted"
+        if "-at-the-" in behaviour:
+            how, _, when = behaviour.partition("-at-the-")
+            behaviour = how if number == {"first": 1, "second": 2}[when] else "scripted"
         if behaviour in TROUBLES:
             self._refuse(*TROUBLES[behaviour])
         else:

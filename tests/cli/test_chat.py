@@ -13,12 +13,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.agent.test_provider import serving
 from tests.conftest import Ran, Run
+
+from tidegate.gateway.pins import Definition, Pins
 
 SECONDS_MAX = 30  # a bound on hanging, not a measurement
 SAVE = {"name": "memory_save", "arguments": {"key": "secret", "content": "{1}"}}
@@ -261,7 +264,10 @@ def test_a_reset_from_outside_opens_a_new_conversation_in_the_running_chat(sits:
 def test_ctrl_c_stops_the_answer_and_keeps_the_conversation(sits: Any, tmp_path: Path) -> None:
     with serving(tmp_path / "requests") as server:
         url = f"http://127.0.0.1:{server.port}/v1"
-        person = sits(model="hanging", TIDEGATE_CHAT_BASE_URL=url)
+        person = sits(model="hanging-at-the-second", TIDEGATE_CHAT_BASE_URL=url)
+        person.sees("INTERNAL> ")
+        person.type("hi")
+        person.sees("tell me your name.")  # after a first answer, what comes is shown at once
         person.sees("INTERNAL> ")
         person.type("hello")
         person.sees("Hello. I")
@@ -275,8 +281,8 @@ def test_ctrl_c_stops_the_answer_and_keeps_the_conversation(sits: Any, tmp_path:
         again.type("hello")
         again.sees("tell me your name.")
         told = json.loads(server.requests[-1])["messages"]
-    assert [message["role"] for message in told] == ["system", "user", "assistant", "user"]
-    assert told[2]["content"] == "Hello. I "
+    assert [message["role"] for message in told] == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert told[4]["content"] == "Hello. I "
 
 
 def test_ctrl_c_while_waiting_for_a_busy_provider_stops_the_waiting(sits: Any, script: str) -> None:
@@ -622,3 +628,36 @@ def test_the_owner_sees_the_to_do_list(say: Run, cli: Run, script: str) -> None:
     assert cli("todo", "--session", "chat", "--json").json == {"todos": [todo], "origin": "agent"}
     assert cli("todo", "--level", "PUBLIC").out == "no to-dos\n"
     assert cli("todo", "--level", "PUBLIC", "--session", "chat").code == 2
+
+
+UNTRUSTED = "offers no tools here: none of its tools is trusted yet: look at them with `tidegate tools trust files`"
+
+
+def test_a_chat_says_which_servers_offer_nothing(say: Run, sits: Any, home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text('[servers.files]\ncommand = ["x"]\nsource = "PUBLIC"\nsink = "PUBLIC"\n')
+    ran = say("hello", "--json")
+    assert (ran.code, ran.err) == (0, f"tidegate: server files {UNTRUSTED}\n")
+    sits().sees("(server files offers no tools here: none of its tools is trusted yet: look at them with")
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ('source = "PUBLIC"\nsink = "PUBLIC"', ""),
+        ('source = "PUBLIC"', "none of its trusted tools has both a source and a sink: set them in config.toml"),
+    ],
+)
+def test_a_trusted_server_is_silent_and_one_without_levels_is_not(say: Run, home: Path, levels: str, said: str) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(f'[servers.files]\ncommand = ["x"]\n{levels}\n')
+    definition = Definition("read", None, None, {"type": "object"}, None, None)
+    Pins(home).trust("files", [definition], datetime(2030, 1, 1, tzinfo=UTC))
+    assert say("hello").err == (f"tidegate: server files offers no tools here: {said}\n" if said else "")
+
+
+def test_pins_that_cannot_be_read_are_said_at_the_start(say: Run, home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text('[servers.files]\ncommand = ["x"]\n')
+    (home / "pins.json").write_text("{")
+    assert "pins.json: cannot be read" in say("hello").err

@@ -25,6 +25,7 @@ from tidegate.agent.prompt import Model, ModelError, Prompt
 from tidegate.agent.spine import ensure_spine
 from tidegate.agent.toolbox import Toolbox, ToolOutcome
 from tidegate.agent.transcript import History, StoredMessage
+from tidegate.agent.turns import BusyError, turn
 from tidegate.core.context import CONTEXT_CHARS_MAX
 from tidegate.core.guidance import read_instructions
 from tidegate.errors import Refused, TidegateError
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 HISTORY_CHARS_MAX = 48_000
 _ABOVE_MODEL = "this conversation is above chat.model_clearance: start a new one, or raise chat.model_clearance"
+
+_BUSY = "another message to this conversation is still being answered: send yours again when it is done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Ended(StrEnum):
     WITHHELD = "withheld"  # the model may not see the conversation
     STOPPED = "stopped"  # it reached a bound, or its model ended it early
     FAILED = "failed"  # the model did not answer, or stopped midway
+    BUSY = "busy"  # another message to the conversation is still being answered; nothing was stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One session's side of a conversation. Answers one message at a time.
+    """One session's side of a conversation. Answers one message at a time: others wait, in whatever process.
 
     home: where SPINE.md is. clock, ids: as the store's.
     """
@@ -148,9 +152,16 @@ class _Answering:
 
     async def answer(self, message: UserMessage, origin: Origin) -> None:
         """Ask the model and run its tool calls, until it makes none. Raises: _AnswerEndedError, and as `Agent`."""
-        if self._channel.refusal() is not None:
-            raise _AnswerEndedError(Ended.HELD, "")  # before any work: nothing could be shown
-        self._check_clearance()
+        self._check_both()  # before any work or wait: nothing could be shown
+        home, sleep, seconds = self._agent.home, self._agent.sleep, self._bounds.turn_seconds_max
+        try:
+            async with turn(home, self._session.id, sleep=sleep, seconds=seconds):
+                self._check_both()  # the other message may have raised the session
+                await self._answer(message, origin)
+        except BusyError:
+            raise _AnswerEndedError(Ended.BUSY, _BUSY) from None
+
+    async def _answer(self, message: UserMessage, origin: Origin) -> None:
         await self._load()
         await self._store(message, origin)
         prompt = await self._prompt()
@@ -169,6 +180,12 @@ class _Answering:
         raise _AnswerEndedError(Ended.STOPPED, reason)
 
     # What goes to the model
+
+    def _check_both(self) -> None:
+        """Raise if nothing could be shown, or the conversation may not go to the model (P14)."""
+        if self._channel.refusal() is not None:
+            raise _AnswerEndedError(Ended.HELD, "")
+        self._check_clearance()
 
     def _check_clearance(self) -> None:
         """Raise if the conversation may not go to the model (P14): its provider is a sink, every request a write."""

@@ -23,7 +23,7 @@ class Bounds:
     requests_max: requests to it. calls_max: tool calls in one response. same_call_max: repetitions of the same call.
     text_chars_max: the text of one response. reply_chars_max: the complete response, with thoughts and arguments.
     silence_seconds: without a sign of life. request_seconds: for one response. attempts_max: of one request.
-    wait_seconds_max: before another attempt.
+    wait_seconds_max: before another attempt. turn_seconds_max: for the answer to another message of the conversation.
     """
 
     requests_max: int = 30
@@ -35,6 +35,7 @@ class Bounds:
     request_seconds: float = 900
     attempts_max: int = 4
     wait_seconds_max: float = 60
+    turn_seconds_max: float = 60
 
 
 @dataclass(slots=True)

@@ -145,6 +145,8 @@ class Chat:
         from tidegate.cli.terminal import PlainView
 
         view = PlainView(self._settings.chat.clearance, quiet=as_json)
+        for line in self._without_tools():
+            output.warn(f"tidegate: {line}")
         outcome = self._answer(text, view)
         view.end()
         if as_json:
@@ -181,6 +183,8 @@ class Chat:
 
         view = TerminalView(self._settings.chat.clearance)
         view.say(f"{self._where()}. /help lists the commands.")
+        for line in self._without_tools():
+            view.say(f"({line})")
         while True:
             try:
                 line = view.ask(f"{self._level()}> ").strip()
@@ -311,6 +315,14 @@ class Chat:
         return open_agent(
             session, self._model, self._home, clock=utc_now, ids=fresh_id, gateway=self._gateway, settings=settings
         )
+
+    def _without_tools(self) -> list[str]:
+        """Return a line for each configured server that offers the agent nothing."""
+        try:
+            found = {} if self._gateway is None else self._gateway.without_tools()
+        except TidegateError as error:
+            return [error.message]
+        return [f"server {output.escape(name)} offers no tools here: {why}" for name, why in found.items()]
 
     def _close_gateway(self) -> None:
         if self._gateway is not None:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from tidegate.gateway.wire_guard import Check
 
 ARGUMENTS_BYTES_MAX = 1024 * 1024
+_UNTRUSTED = "none of its tools is trusted yet"
+_UNCLASSIFIED = "none of its trusted tools has both a source and a sink: set them in config.toml"
 
 T = TypeVar("T")
 
@@ -87,6 +89,20 @@ class Gateway:
         """
         found = catalog(self._servers.values(), self._pins)
         return [entry for entry in found.values() if entry.classification is not None]
+
+    def without_tools(self) -> Mapping[str, str]:
+        """Return the servers that offer no tool, each with the reason and what the owner can do. Asks no server.
+
+        Raises: as `tools`.
+        """
+        offering, pinned = {entry.server.name for entry in self.tools()}, self._pins.read()
+        return {
+            name: _UNCLASSIFIED
+            if pinned.get(name)
+            else f"{_UNTRUSTED}: look at them with `tidegate tools trust {name}`"
+            for name in self._servers
+            if name not in offering
+        }
 
     async def find(self, name: str) -> CatalogEntry | None:
         """Return the trusted tool of a name, as it is trusted now, or None. Raises: as `tools`."""
