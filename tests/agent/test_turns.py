@@ -58,14 +58,19 @@ def test_two_messages_at_once_are_answered_one_after_the_other(scene: Scene) -> 
         slow.go.set()
         await asyncio.to_thread(first.join)
 
-    agent = replace(scene.agent(Played("second")), sleep=waited)
+    agent = replace(scene.agent(Played("second")), pause=waited)
     assert asyncio.run(agent.answer("two", Screen())).ended is Ended.COMPLETE
     assert said(scene) == ["one", "first", "two", "second"]
 
 
 def test_the_wait_is_bounded_and_nothing_is_stored(scene: Scene) -> None:
+    paused = []
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
     async def act() -> None:
-        agent = scene.agent(Played("never"))
+        agent = replace(scene.agent(Played("never")), pause=pause)
         async with turn(scene.home, agent.session.id, sleep=asyncio.sleep, seconds=1):
             outcome = await agent.answer("two", Screen())
         assert outcome.ended is Ended.BUSY
@@ -73,12 +78,12 @@ def test_the_wait_is_bounded_and_nothing_is_stored(scene: Scene) -> None:
 
     asyncio.run(act())
     assert said(scene) == []
-    assert sum(scene.slept) == pytest.approx(60)
+    assert sum(paused) == pytest.approx(60)
 
 
 def test_a_wait_can_be_cancelled_and_leaves_the_turn_to_its_holder(scene: Scene) -> None:
     async def act() -> None:
-        agent = replace(scene.agent(Played("never")), sleep=asyncio.sleep)
+        agent = scene.agent(Played("never"))
         async with turn(scene.home, agent.session.id, sleep=asyncio.sleep, seconds=1):
             waiting = asyncio.ensure_future(agent.answer("two", Screen()))
             await asyncio.sleep(0)
@@ -101,7 +106,7 @@ def test_a_waiting_message_holds_no_lock_of_the_store(scene: Scene) -> None:
                 scene.store.session("assistant", level=level).memory.save("k", "v")
 
         async with turn(scene.home, agent.session.id, sleep=asyncio.sleep, seconds=1):
-            assert (await replace(agent, sleep=meanwhile).answer("two", Screen())).ended is Ended.BUSY
+            assert (await replace(agent, pause=meanwhile).answer("two", Screen())).ended is Ended.BUSY
 
     asyncio.run(act())
 
@@ -110,11 +115,11 @@ def test_p5_a_session_that_is_busy_keeps_no_other_waiting(scene: Scene) -> None:
     async def act() -> None:
         high = scene.agent(Played("x"), "high", CONFIDENTIAL)
         async with turn(scene.home, high.session.id, sleep=asyncio.sleep, seconds=1):
+            scene.bound(turn_seconds_max=0)
             for name in ("low", None):
                 assert (await scene.agent(Played("y"), name).answer("x", Screen())).ended is Ended.COMPLETE
 
     asyncio.run(act())
-    assert scene.slept == []
 
 
 def test_a_session_that_rose_meanwhile_is_judged_again(scene: Scene) -> None:
@@ -127,7 +132,7 @@ def test_a_session_that_rose_meanwhile_is_judged_again(scene: Scene) -> None:
             agent.session.raise_taint(CONFIDENTIAL)
             await held.__aexit__(None, None, None)
 
-        assert (await replace(agent, sleep=raised).answer("two", screen)).ended is Ended.HELD
+        assert (await replace(agent, pause=raised).answer("two", screen)).ended is Ended.HELD
 
     asyncio.run(act())
     assert said(scene) == []
@@ -151,6 +156,7 @@ asyncio.run(main())
 
 
 def test_another_process_is_waited_for_and_a_killed_one_is_not(scene: Scene) -> None:
+    scene.bound(turn_seconds_max=0)
     agent = scene.agent(Played("done"))
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(scene.home), agent.session.id], stdout=subprocess.PIPE, text=True

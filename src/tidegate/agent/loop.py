@@ -85,7 +85,7 @@ class Outcome:
 class Agent:
     """One session's side of a conversation. Answers one message at a time: others wait, in whatever process.
 
-    home: where SPINE.md is. clock, ids: as the store's.
+    home: where SPINE.md is. clock, ids: as the store's. sleep: before another request. pause: until its turn.
     """
 
     session: Session
@@ -97,6 +97,7 @@ class Agent:
     history: History
     settings: AgentSettings = field(default_factory=AgentSettings)
     sleep: Sleep = asyncio.sleep
+    pause: Sleep = asyncio.sleep
 
     async def answer(self, text: str, channel: Channel, *, origin: Origin = Origin.OWNER) -> Outcome:
         """Answer a message, and show the answer piece by piece on the channel, as far as permitted.
@@ -153,9 +154,9 @@ class _Answering:
     async def answer(self, message: UserMessage, origin: Origin) -> None:
         """Ask the model and run its tool calls, until it makes none. Raises: _AnswerEndedError, and as `Agent`."""
         self._check_both()  # before any work or wait: nothing could be shown
-        home, sleep, seconds = self._agent.home, self._agent.sleep, self._bounds.turn_seconds_max
+        home, pause, seconds = self._agent.home, self._agent.pause, self._bounds.turn_seconds_max
         try:
-            async with turn(home, self._session.id, sleep=sleep, seconds=seconds):
+            async with turn(home, self._session.id, sleep=pause, seconds=seconds):
                 self._check_both()  # the other message may have raised the session
                 await self._answer(message, origin)
         except BusyError:
