@@ -28,13 +28,15 @@ class PlayedServer:
     def __init__(self, *responses: Pieces) -> None:
         self._responses = list(responses)
         self.requests = 0
+        self.bodies: list[bytes] = []
 
     def model(self) -> ProviderModel:
         client = httpx2.AsyncClient(transport=httpx2.MockTransport(self._answer))
         provider = OpenAICompatibleProvider("played", base_url="http://played/v1", api_key="k", http_client=client)
         return ProviderModel(reading_soundly(OpenAIChatModel("m", provider=provider)), says_when_done=True)
 
-    def _answer(self, _: httpx2.Request) -> httpx2.Response:
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        self.bodies.append(request.content)
         response = self._responses[min(self.requests, len(self._responses) - 1)]
         self.requests += 1
         lines = [f"data: {json.dumps(chunk(delta, finish))}\n\n" for delta, finish in response]

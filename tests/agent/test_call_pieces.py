@@ -110,6 +110,11 @@ TWO: dict[str, list[dict[str, Any]]] = {
         call(B, index=1, id="a2", name=SAVE),
         call("", index=1, name=SAVE),
     ],
+    "the name in every piece, one of which ends like a whole": [
+        call(A[:-1] + ', "tags": {}', index=0, name=SAVE),
+        call("}", index=0, name=SAVE),
+        call(B, index=1, name=SAVE),
+    ],
     "names in pieces": [
         call(index=0, id="a1", name="memory_"),
         call(A, index=0, name="save"),
@@ -118,16 +123,20 @@ TWO: dict[str, list[dict[str, Any]]] = {
 }
 
 
+def without_tags(arguments: str) -> str:
+    return arguments.replace(', "tags": {}', "")
+
+
 @pytest.mark.parametrize("how", TWO)
 def test_two_calls_are_two_calls(how: str) -> None:
-    found = [(each.name, each.arguments) for each in reply_to(calls(*TWO[how])).calls]
+    found = [(each.name, without_tags(each.arguments)) for each in reply_to(calls(*TWO[how])).calls]
     assert found == [(SAVE, A), (SAVE, B)]
 
 
 @pytest.mark.parametrize("how", TWO)
 def test_all_in_one_chunk_they_are_two_as_well(how: str) -> None:
     response = [({"tool_calls": TWO[how]}, None), ({}, "tool_calls")]
-    assert [each.arguments for each in reply_to(response).calls] == [A, B]
+    assert [without_tags(each.arguments) for each in reply_to(response).calls] == [A, B]
 
 
 def test_calls_of_different_tools_without_arguments_are_told_apart_by_their_names() -> None:

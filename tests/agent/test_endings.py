@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,28 @@ def test_b75_thoughts_are_neither_shown_nor_stored(scene: Scene) -> None:
         outcome, _, screen = answered(scene, response)
         assert (outcome.answer, outcome.ended, screen.text) == ("Answer", Ended.COMPLETE, "Answer")
     assert not any("canary" in each.content for each in scene.store.session("assistant", "main").conversation.read())
+
+
+def test_thoughts_that_come_apart_go_back_during_the_answer_and_are_not_stored(scene: Scene) -> None:
+    thinking: Pieces = [({"reasoning_content": "canary"}, None), *calls(WHOLE_CALL)]
+    outcome, server, _ = answered(scene, thinking, says("Done."))
+    assert (outcome.answer, outcome.ended) == ("Done.", Ended.COMPLETE)
+    assert b"canary" in server.bodies[1]
+    answered(scene, says("More."))
+    files = [path.read_bytes() for path in scene.home.rglob("*") if path.is_file()]
+    assert files
+    assert not any(b"canary" in each for each in files)
+
+
+def test_an_answer_that_is_stopped_before_anything_was_shown_stores_nothing(scene: Scene) -> None:
+    agent = scene.agent(PlayedServer(says("The user wants canary", finish="error")).model())
+
+    async def stop(_: float) -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(replace(agent, sleep=stop).answer("x", Screen()))
+    assert [each.content for each in agent.session.conversation.read() if "canary" in each.content] == []
 
 
 def test_a_server_that_takes_out_the_thoughts_is_shown_piece_by_piece(scene: Scene) -> None:

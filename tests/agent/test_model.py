@@ -23,6 +23,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolC
 from tidegate.agent import model as models
 from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tidegate.agent.model import ProviderModel, open_model
+from tidegate.agent.model_stream import reading_soundly
 from tidegate.agent.prompt import HiddenDelta, ModelError, ModelErrorKind, Prompt, PromptMessage, ReplyDelta, ToolSpec
 from tidegate.errors import InvalidArgument
 
@@ -164,3 +165,10 @@ def test_a_model_that_cannot_be_opened_says_what_to_do(monkeypatch: pytest.Monke
 def test_a_providers_model_is_opened_with_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     assert isinstance(open_model("openai-chat:gpt-5-mini"), ProviderModel)
+
+
+def test_models_of_other_providers_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = FunctionModel(lambda *_: ModelResponse([]))
+    assert reading_soundly(model) is model
+    monkeypatch.setitem(sys.modules, "pydantic_ai.models.openai", None)
+    assert reading_soundly(model) is model

@@ -266,7 +266,9 @@ class _Answering:
     # What is stored
 
     async def _store(self, turn: Turn, origin: Origin) -> None:
-        storing = asyncio.ensure_future(asyncio.to_thread(self._agent.history.add, turn, origin))
+        # The native form may hold thoughts. Its provider needs it during this answer only.
+        kept = replace(turn, native="") if isinstance(turn, AssistantMessage) else turn
+        storing = asyncio.ensure_future(asyncio.to_thread(self._agent.history.add, kept, origin))
         try:
             await asyncio.shield(storing)
         except asyncio.CancelledError:

@@ -32,7 +32,8 @@ class ToolCall:
 class AssistantMessage:
     """A response of the model.
 
-    native: the complete response as its provider expects it back, if it has more than text and calls; else "".
+    native: the complete response as its provider expects it back, if it has more than text and calls; else "". It may
+    hold thoughts, so it is not stored.
     cut: why it ended early, in our own words; else "".
     """
 
