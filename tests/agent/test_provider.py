@@ -210,10 +210,12 @@ def test_a_provider_that_breaks_off_before_anything_was_shown_is_asked_again(ser
     assert (ran.code, ran.json["ended"], len(server.requests)) == (0, "complete", 2)
 
 
-def test_a_provider_that_answers_garbage_is_explained(server: Server, say_anew: Say) -> None:
-    ran = say_anew("hello", "--json", model="garbling")
-    assert (ran.code, ran.json["ended"]) == (1, "failed")
-    assert ran.json["reason"] in [kind.value for kind in ModelErrorKind]
+def test_a_provider_that_answers_garbage_is_explained(server: Server, tmp_path: Path) -> None:
+    scene = Scene(tmp_path / "home")
+    outcome = scene.say("hello", open_model("garbling", f"http://127.0.0.1:{server.port}/v1"))
+    assert outcome.ended is Ended.FAILED
+    assert outcome.reason in [kind.value for kind in ModelErrorKind]
+    scene.store.close()
 
 
 def test_a_provider_that_is_not_there_is_explained() -> None:

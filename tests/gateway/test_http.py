@@ -77,6 +77,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.seen.append((self.command, self.path, dict(self.headers), body))
         match body.get("method"):
+            case "server/discover" if self.server.how.startswith("probed:"):
+                self._probed(self.server.how.partition(":")[2])
             case "initialize":
                 version = body["params"]["protocolVersion"]
                 info = {"name": "peer", "version": "1"}
@@ -93,6 +95,14 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(b"", 202)
                 if "method" not in body:
                     self.server.replied.set()
+
+    def _probed(self, how: str) -> None:
+        if how.isdecimal():
+            self._send(CANARY.encode(), int(how))
+        elif how == "closes":
+            self.close_connection = True
+        else:
+            self._send(how.encode(), **{"Content-Type": "text/html" if how[0] == "<" else "application/json"})
 
     def _call(self, body: dict[str, Any]) -> None:
         result = {"content": [{"type": "text", "text": body["params"]["arguments"].get("text", "")}]}
@@ -305,3 +315,10 @@ def test_a_url_where_nobody_listens_is_reported(echo: Callable[..., Result], pee
     peer.server_close()
     peer.socket.close()
     assert "no result: the server" in echo("behaves", 3).text
+
+
+@pytest.mark.parametrize(
+    "how", ["400", "401", "404", "405", "406", "422", "500", "503", "closes", "<html>", "{}", "[]", "nonsense"]
+)
+def test_an_older_server_is_found_whatever_it_answers_at_the_probe(echo: Callable[..., Result], how: str) -> None:
+    assert "hello" in echo(f"probed:{how}", 4).text
