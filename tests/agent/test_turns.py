@@ -206,8 +206,8 @@ def test_a_file_that_its_holder_removed_is_not_taken_for_the_turn(
     monkeypatch.setattr(turns.fcntl, "flock", late)
 
     async def act() -> None:
-        async with turn(scene.home, "x", sleep=asyncio.sleep, seconds=1):
-            pass
+        async with turn(scene.home, "x", sleep=asyncio.sleep, seconds=1) as waited:
+            assert waited
 
     asyncio.run(act())
     assert len(tries) == 2

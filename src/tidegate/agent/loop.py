@@ -156,8 +156,9 @@ class _Answering:
         self._check_both()  # before any work or wait: nothing could be shown
         home, pause, seconds = self._agent.home, self._agent.pause, self._bounds.turn_seconds_max
         try:
-            async with turn(home, self._session.id, sleep=pause, seconds=seconds):
-                self._check_both()  # the other message may have raised the session
+            async with turn(home, self._session.id, sleep=pause, seconds=seconds) as waited:
+                if waited:
+                    self._check_both()  # the other message may have raised the session
                 await self._answer(message, origin)
         except BusyError:
             raise _AnswerEndedError(Ended.BUSY, _BUSY) from None

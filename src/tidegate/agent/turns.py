@@ -24,18 +24,23 @@ class BusyError(Exception):
 @asynccontextmanager
 async def turn(
     home: Path, session: str, *, sleep: Callable[[float], Awaitable[None]], seconds: float
-) -> AsyncIterator[None]:
-    """Wait for the session's turn, at most so many seconds, and hold it. Raises: BusyError, StorageError."""
+) -> AsyncIterator[bool]:
+    """Wait for the session's turn, at most so many seconds, and hold it. Yield whether there was another before it.
+
+    Raises: BusyError, StorageError.
+    """
     path = home / "turns" / session
-    for _ in range(max(1, round(seconds / _PAUSE_SECONDS))):
-        descriptor = _take(path)
+    descriptor, waited = _take(path), False
+    for _ in range(round(seconds / _PAUSE_SECONDS)):
         if descriptor is not None:
             break
+        waited = True
         await sleep(_PAUSE_SECONDS)
-    else:
+        descriptor = _take(path)
+    if descriptor is None:
         raise BusyError
     try:
-        yield
+        yield waited
     finally:
         with suppress(OSError):
             path.unlink()  # before it is free: whoever waits for this file sees that it is gone
