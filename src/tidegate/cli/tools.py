@@ -138,9 +138,8 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
     trusting = news and not dry_run and (yes or agreed(question, unasked=unasked))
     if trusting:
         pins.trust(name, found.values(), utc_now())
-    changes = [
-        _change(pin, tool, pinned.get(tool), found.get(tool)) for tool, pin in states.items() if tool not in kept
-    ]
+    usable = {tool: pin for tool, pin in states.items() if tool not in kept}
+    changes = [_change(pin, tool, pinned.get(tool), found.get(tool)) for tool, pin in usable.items()]
     changes += [{"tool": tool, "pin": _UNUSABLE, "reason": why} for tool, why in listing.unusable.items()]
     result = {"server": name, "trusted": trusting or not news, "tools": changes}
     outcome = "trusted" if trusting else "nothing was changed" if news else "all tools are as you trusted them"
