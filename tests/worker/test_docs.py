@@ -18,7 +18,7 @@ from tidegate.jobs.job import JOBS_MAX, QUEUE_MAX, RunState
 from tidegate.jobs.retention import RUNS_KEPT
 from tidegate.policy.rules import GENERATIONS_MAX
 from tidegate.worker.delivery import ATTEMPTS_MAX
-from tidegate.worker.task import NOTHING
+from tidegate.worker.quiet_answer import NOTHING
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "wakeups.md").read_text(encoding="utf-8")

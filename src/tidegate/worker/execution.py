@@ -20,7 +20,8 @@ from tidegate.jobs.runs import ClaimedRun
 from tidegate.policy.levels import Level
 from tidegate.records.excerpt import cut
 from tidegate.session import Session
-from tidegate.worker.task import WakeupTask, is_nothing
+from tidegate.worker.quiet_answer import is_quiet
+from tidegate.worker.task import WakeupTask
 from tidegate.worker.worker_context import WorkerContext
 
 _log = logging.getLogger(__name__)
@@ -227,7 +228,7 @@ class Execution:
 
 def to_deliver(run: Run, now: datetime) -> Run:
     """Return the run with its result due for delivery, if it has a channel and a result worth delivering."""
-    worth_it = run.state is not RunState.DONE or not is_nothing(run.text)
+    worth_it = run.state is not RunState.DONE or not is_quiet(run.text)
     if run.channel is None or not worth_it:
         return run
     return replace(run, delivery=DeliveryState.PENDING, next_attempt_at=now)

@@ -13,13 +13,13 @@ from tidegate.policy.levels import Level
 from tidegate.records.jsonl import json_line
 from tidegate.records.prompt_block import data_block
 from tidegate.records.record import Origin, least_trusted
+from tidegate.worker.quiet_answer import NOTHING
 
 TRIGGER_BYTES_MAX = 64 * 1024
-NOTHING = "NOTHING"
 
 _ALONE = f"""\
 No user is present in this conversation. Do the task, then answer once. The user reads your answer later. \
-If there is nothing to tell the user, answer only {NOTHING}."""
+If there is nothing to tell the user, answer only {NOTHING}, this very word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,6 @@ def job_task(job: Job, event: str | None, ids: Callable[[], str]) -> WakeupTask:
     prompt = "\n\n".join((opening, *_events(event, ids), text))  # the request last, where a model looks for it
     origin = job.origin if event is None else least_trusted((job.origin, Origin.TOOL))
     return WakeupTask(prompt, origin, plan.ceiling, plan.generation, plan.channel, plan.time_limit_seconds)
-
-
-def is_nothing(answer: str) -> bool:
-    """Return whether an answer has nothing to tell the owner."""
-    return answer.strip().strip(".!*`\"'").upper() in ("", NOTHING)
 
 
 def _events(event: str | None, ids: Callable[[], str]) -> list[str]:
