@@ -120,6 +120,28 @@ def test_a_ceiling_below_the_level_is_refused(cli: Run) -> None:
     assert cli(*ADD, "--level", "INTERNAL", "--ceiling", "PUBLIC", "--json").error["rule"] == "P4"
 
 
+def test_a_result_that_cannot_be_delivered_is_told_in_the_list_and_in_the_history(
+    cli: Run, home: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    cli(*ADD)
+    (home / "config.toml").write_text(
+        f'[run]\nchannel = "diary"\n[channels.diary]\nkind = "file"\npath = "{folder}"\nclearance = "RESTRICTED"\n'
+    )
+    assert "undelivered" not in cli("cron", "list", "--json").json
+    cli("cron", "run-now", "digest")
+    assert cli("run", "--once").code == 1
+    reason = "the file cannot be written: this path cannot be a file"
+    assert cli("cron", "list").out.endswith(f"\n  run 2: given up to diary: {reason}\n")
+    assert cli("cron", "list", "--json").json["undelivered"] == {"run": 2, "reason": reason}
+    assert f"  given up to diary: {reason}\n" in cli("cron", "history", "digest").out
+    folder.rmdir()
+    cli("cron", "run-now", "digest")
+    assert cli("run", "--once").code == 0
+    assert "diary" not in cli("cron", "list").out
+
+
 def test_run_now_history_and_a_channel(cli: Run, home: Path, tmp_path: Path) -> None:
     home.mkdir()
     channel = f'[channels.diary]\nkind = "file"\npath = "{tmp_path / "diary"}"\nclearance = "INTERNAL"\n'

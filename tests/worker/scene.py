@@ -55,15 +55,16 @@ class Clock:
 
 @dataclass
 class Post:
-    """Where messages are sent in place of the world. fails: the next so many are not taken."""
+    """Where messages are sent in place of the world. fails: the next so many are not taken, with this error."""
 
     fails: int = 0
+    error: DeliveryError = field(default_factory=lambda: DeliveryError("the service did not accept the message"))
     sent: list[tuple[str, Notification]] = field(default_factory=list)
 
     def __call__(self, channel: ChannelSettings, message: Notification) -> None:
         if self.fails:
             self.fails -= 1
-            raise DeliveryError("the service did not accept the message")
+            raise self.error
         self.sent.append((channel.name, message))
 
     @property

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,7 +19,8 @@ from tests.worker.scene import INTERNAL, NOON, PUBLIC, RESTRICTED, Scene, says
 
 from tidegate.config.channels import ChannelSettings
 from tidegate.policy.levels import Level
-from tidegate.worker.delivery import DeliveryError, Notification, back_off, send
+from tidegate.worker.delivery import DeliveryError, Notification, Sending, back_off, failure, send
+from tidegate.worker.worker_context import Failures
 
 NASTY = "line\nnext\u2028last \x1b[31m $(touch /tmp/p) `id` {{config}} %s%n ../../x \U0001f600 <b>\\n"
 
@@ -112,6 +115,41 @@ def test_tried_again_after_a_restart_and_with_a_clock_that_was_set_back(scene: S
     assert scene.post.texts == ["done"]
 
 
+@pytest.mark.parametrize("kind", ["file", "webhook"])
+def test_what_can_never_be_delivered_is_given_up_at_once_and_told(scene: Scene, kind: str) -> None:
+    scene.post.error = DeliveryError(f"the {kind} refused it", final=True)
+    scene.post.fails = 1
+    told = list[str]()
+    scene.add()
+    scene.clock.pass_(hours=1)
+    failures = Failures(told.append)
+    assert scene.tick(failures=failures) == 1
+    run = scene.runs()[0]
+    assert (run.delivery, run.attempts, run.text) == ("given up", 1, "done")
+    assert run.delivery_reason == f"the {kind} refused it"
+    assert told == [
+        f"assistant at PUBLIC: run 1: its result was not delivered (given up): the {kind} refused it: job job"
+    ]
+    assert failures.count == 1
+    for _ in range(3):
+        scene.clock.pass_(hours=12)
+        scene.worker()._deliver()
+    assert scene.runs()[0].attempts == 1
+
+
+def test_what_was_delivered_of_a_result_is_not_sent_again_even_after_a_restart(scene: Scene) -> None:
+    scene.post.error = DeliveryError("not accepted, after 1 part of it", progress="of 1")
+    scene.post.fails = 1
+    run_once(scene)
+    assert scene.runs()[0].delivery_progress == "of 1"
+    scene.post.error, scene.post.fails = DeliveryError("nobody there"), 1
+    for _ in range(2):
+        scene.clock.pass_(minutes=5)
+        scene.tick()
+    assert [message.progress for _, message in scene.post.sent] == ["of 1"]
+    assert (scene.runs()[0].delivery, scene.runs()[0].delivery_progress) == ("delivered", "")
+
+
 def test_two_processes_do_not_both_deliver(scene: Scene) -> None:
     scene.post.fails = 1
     run_once(scene)
@@ -175,19 +213,91 @@ def test_the_log_gets_one_line(caplog: pytest.LogCaptureFixture) -> None:
     assert json.loads(record.getMessage())["text"] == NASTY
 
 
+class Full:
+    """A disk that takes only so many bytes."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        taken, self.left = data[: self.left], max(self.left - len(data), 0)
+        return _write(descriptor, taken)
+
+
+_write = os.write
+
+
+def test_a_line_that_a_full_disk_cuts_off_is_taken_back_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = ChannelSettings("diary", "file", RESTRICTED, tmp_path / "diary.jsonl")
+    send(channel, message("first"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", Full(50).write)
+        with pytest.raises(DeliveryError, match="the disk is full") as failed:
+            send(channel, message("second"))
+    assert not failed.value.final
+    send(channel, message("third"))
+    lines = (tmp_path / "diary.jsonl").read_text(encoding="ascii").splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["first", "third"]
+
+
+def test_a_pipe_that_takes_no_whole_line_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    channel = ChannelSettings("diary", "file", RESTRICTED, tmp_path / "pipe")
+    with pytest.raises(DeliveryError, match="cannot be written"):
+        send(channel, message())
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    monkeypatch.setattr(os, "write", Full(50).write)
+    with pytest.raises(DeliveryError, match="the disk is full"):
+        send(channel, message())
+    os.close(reading)
+
+
+@pytest.mark.parametrize(
+    ("number", "reason", "final"),
+    [
+        (errno.ENOSPC, "the disk is full", False),
+        (errno.EDQUOT, "the disk is full", False),
+        (errno.ENOENT, "its folder does not exist", False),
+        (errno.EMFILE, "cannot be written", False),
+        (errno.EIO, "cannot be written", False),
+        (errno.EACCES, "no permission", True),
+        (errno.EROFS, "no permission", True),
+        (errno.EISDIR, "this path cannot be a file", True),
+        (errno.ENAMETOOLONG, "this path cannot be a file", True),
+        (errno.ELOOP, "it is a link", True),
+    ],
+)
+def test_a_file_that_can_never_be_written_is_told_from_one_that_cannot_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, reason: str, final: bool
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(number, "secret")
+
+    monkeypatch.setattr(os, "open", fail)
+    with pytest.raises(DeliveryError, match=reason) as failed:
+        send(ChannelSettings("diary", "file", RESTRICTED, tmp_path / "diary"), message())
+    assert failed.value.final is failed.value.lasting is final
+    assert "secret" not in str(failed.value)
+
+
 # Some of its hundred services import what warns; none of them is ours.
 of_apprise = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 class Service(BaseHTTPRequestHandler):
-    """What apprise posts to."""
+    """What apprise posts to. statuses: of the next answers; then 200. chars_max: a longer text is refused."""
 
     bodies: list[dict[str, str]]
-    status: int
+    statuses: list[int]
+    chars_max: int
 
     def do_POST(self) -> None:
-        self.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(self.status)
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.bodies.append(body)
+        too_long = len(body["message"]) > self.chars_max
+        self.send_response(self.statuses.pop(0) if self.statuses else 400 if too_long else 200)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -196,47 +306,190 @@ class Service(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def service() -> Iterator[ThreadingHTTPServer]:
-    Service.bodies, Service.status = [], 200
+def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a service that takes 1,000 characters at once."""
+    from apprise.plugins.custom_json import NotifyJSON
+
+    monkeypatch.setattr(NotifyJSON, "body_maxlen", 1_000)
+    monkeypatch.setattr(NotifyJSON, "request_rate_per_sec", 0)
+    Service.bodies, Service.statuses, Service.chars_max = [], [], 1_000
     server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
-    yield server
+    yield f"json://user:hush@127.0.0.1:{server.server_port}/hook"
     server.shutdown()
     server.server_close()
     thread.join()
 
 
+def phone(url: str) -> ChannelSettings:
+    return ChannelSettings("phone", "apprise", RESTRICTED, url=url)
+
+
+def refusal(url: str, text: str = "hello", progress: str = "") -> DeliveryError:
+    with pytest.raises(DeliveryError) as failed:
+        send(phone(url), replace(message(text), progress=progress))
+    return failed.value
+
+
 @of_apprise
-def test_apprise_takes_the_text_as_it_is(service: ThreadingHTTPServer) -> None:
-    environ = {"URL": f"json://127.0.0.1:{service.server_port}/hook"}
+def test_apprise_takes_the_text_as_it_is(url: str) -> None:
     send(
         ChannelSettings("phone", "apprise", PUBLIC, url_env="URL"),
         message("a\\nb {{config}} :smile: <b>%s</b>", "$(id)"),
-        environ,
+        {"URL": url},
     )
     (body,) = Service.bodies
     assert (body["title"], body["message"]) == ("assistant: $(id)", "a\\nb {{config}} :smile: <b>%s</b>")
 
 
 @of_apprise
-def test_what_the_service_does_not_take_says_so_and_no_more(
-    service: ThreadingHTTPServer, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("status", [301, 408, 425, 429, 500, 503])
+def test_what_the_service_does_not_accept_now_says_so_and_no_more(
+    url: str, status: int, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    Service.status = 500
-    with pytest.raises(DeliveryError, match=r"^the service did not accept the message$"):
-        send(
-            ChannelSettings("phone", "apprise", PUBLIC, url=f"json://user:hush@127.0.0.1:{service.server_port}"),
-            message(),
-        )
-    assert "hush" not in caplog.text
-    assert "hello" not in caplog.text
+    Service.statuses = [status]
+    error = refusal(url)
+    assert (str(error), error.final, error.lasting) == ("the service did not accept the message", False, False)
+    for told in (caplog.text, *capfd.readouterr()):
+        assert "hush" not in told
+        assert "hello" not in told
+
+
+@of_apprise
+@pytest.mark.parametrize(
+    ("status", "meaning"),
+    [
+        (400, "it is malformed or too long"),
+        (401, "check the key"),
+        (403, "check the key"),
+        (404, "check the URL"),
+        (410, "check the URL"),
+        (413, "it is too long"),
+        (422, ""),
+    ],
+)
+def test_what_the_service_will_never_accept_is_final_and_says_why(url: str, status: int, meaning: str) -> None:
+    Service.statuses = [status]
+    error = refusal(url)
+    assert error.final
+    assert str(error).startswith(f"the service refused the message (status {status}")
+    assert meaning in str(error)
+
+
+@of_apprise
+def test_nobody_at_the_other_end_may_pass(url: str) -> None:
+    assert not refusal("json://127.0.0.1:9/").final
+
+
+@of_apprise
+def test_a_long_result_is_split_as_the_service_allows_in_order(url: str) -> None:
+    words = " ".join(f"word{number}" for number in range(400))
+    send(phone(url), message(words))
+    bodies = [body["message"] for body in Service.bodies]
+    assert len(bodies) == 4
+    assert " ".join(bodies).split() == words.split()
+
+
+@of_apprise
+@pytest.mark.parametrize("mode", ["overflow=upstream", "x=1&Overflow=UPSTREAM"])
+def test_the_url_may_choose_otherwise(url: str, mode: str) -> None:
+    assert refusal(f"{url}?{mode}", "a" * 2_500).final
+    assert [len(body["message"]) for body in Service.bodies] == [2_500]
+    Service.bodies.clear()
+    send(phone(f"{url}?overflow=truncate"), message("a" * 2_500))
+    assert [len(body["message"]) for body in Service.bodies] == [1_000]
+
+
+@of_apprise
+@pytest.mark.parametrize(("status", "retry"), [(503, ""), (503, "?retry=1"), (None, "")])
+def test_after_a_failure_in_the_middle_the_rest_follows_in_order(url: str, status: int | None, retry: str) -> None:
+    text = "a" * 1_000 + "b" * 1_000 + "c" * 500
+    Service.statuses = [200, *[status] * 2] if status else [200, 429]
+    error = refusal(url + retry, text)
+    assert str(error) == "the service did not accept the message, after 1 part of it"
+    Service.bodies.clear()
+    Service.statuses = []
+    send(phone(url + retry), replace(message(text), progress=error.progress))
+    assert [body["message"][0] for body in Service.bodies] == ["b", "c"]
+
+
+@of_apprise
+def test_the_progress_of_another_message_or_service_does_not_count(url: str) -> None:
+    text = "a" * 2_500
+    Service.statuses = [200, 200, 400]
+    error = refusal(url, text)
+    assert (error.final, "after 2 parts of it" in str(error)) == (True, True)
+    for other, changed in ((f"{url}2", text), (url, f"{text}!")):
+        Service.bodies.clear()
+        send(phone(other), replace(message(changed), progress=error.progress))
+        assert len(Service.bodies) == 3
+
+
+@of_apprise
+def test_each_service_of_a_url_has_its_own_progress(url: str) -> None:
+    both = f"{url}?a=1, {url}?b=1"
+    Service.statuses = [200, 200, 401]
+    error = refusal(both, "a" * 1_500)
+    Service.bodies.clear()
+    send(phone(both), replace(message("a" * 1_500), progress=error.progress))
+    assert len(Service.bodies) == 1
+
+
+@of_apprise
+def test_a_service_that_fails_as_nobody_foresaw_is_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import apprise
+
+    monkeypatch.setattr(apprise.Apprise, "notify", lambda *_, **__: 1 / 0)
+    error = refusal(url)
+    assert (str(error), error.lasting) == ("the service did not accept the message", False)
+
+
+AUTH = "Socket Exception: (535, b'5.7.8 Username and Password not accepted')"
+UNKNOWN = "Socket Exception: {'a@example.org': (550, b'no such user')}"
+
+
+class Logging:
+    """A service that logs this when it is sent something, and fails."""
+
+    logger: logging.Logger
+
+    def __init__(self, *logs: tuple[int, str]) -> None:
+        self.logs = logs
+
+    def send(self, **_: object) -> bool:
+        for level, text in self.logs:
+            self.logger.log(level, "%s", text)
+        return False
+
+
+@pytest.mark.parametrize(
+    ("services", "final"),
+    [
+        ([Logging((logging.DEBUG, AUTH))], True),
+        ([Logging((logging.DEBUG, UNKNOWN))], True),
+        ([Logging((logging.DEBUG, "Socket Exception: (421, b'try later')"))], False),
+        ([Logging((logging.DEBUG, "Response Details: (535, b'error=400."))], False),
+        ([Logging((logging.WARNING, "Bad Request, error=400.")), Logging((logging.WARNING, "no connection"))], False),
+        ([Logging((logging.WARNING, "error=500."), (logging.WARNING, "error=400."))], False),
+        ([Logging((logging.WARNING, "error=400.")), Logging((logging.ERROR, "error=404"))], True),
+        ([], False),
+    ],
+)
+def test_what_services_log_decides_whether_to_try_again(
+    services: list[Logging], final: bool, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    sendings = [Sending(each) for each in services]
+    assert not any(each.send(index=0) for each in services)
+    assert failure(sendings, "of").final is final
+    assert (capfd.readouterr(), caplog.text) == (("", ""), "")
 
 
 @pytest.mark.parametrize(
     ("channel", "reason"),
     [
         (ChannelSettings("phone", "apprise", PUBLIC, url="nonsense"), "does not know this kind of URL"),
+        (ChannelSettings("phone", "apprise", PUBLIC, url=" , "), "does not know this kind of URL"),
         (ChannelSettings("phone", "apprise", PUBLIC, url_env="NOT_SET"), "variable [A-Z_]+ is not set"),
         (ChannelSettings("phone", "telepathy", PUBLIC), "kind is unknown"),
     ],

@@ -73,13 +73,16 @@ def add(
 
 @cron.command(name="list", common=_LOOKING, examples=("tidegate cron list", "tidegate cron list --level PUBLIC --json"))
 def list_() -> None:
-    """List the jobs. JSON: one object per line."""
+    """List the jobs, each with the reason if its last result was not delivered. JSON: one object per line."""
     with open_session(Level.RESTRICTED) as session:
         jobs = session.jobs.list()
-    for job in jobs:
+        runs = [_undelivered(session, job) for job in jobs]
+    for job, run in zip(jobs, runs, strict=True):
         prompt = job.plan.prompt
         begun = prompt if len(prompt) <= _PROMPT_CHARS_MAX else f"{prompt[:_PROMPT_CHARS_MAX]}…"
-        show(_shown(job), [_line(job), f"  {escape(begun)}"])
+        kept = {} if run is None else {"undelivered": {"run": run.number, "reason": run.delivery_reason}}
+        lines = [] if run is None else [f"  run {run.number}: {_delivery(run)}"]
+        show({**_shown(job), **kept}, [_line(job), f"  {escape(begun)}", *lines])
     if not jobs:
         info("no jobs")
 
@@ -234,11 +237,23 @@ def _told(run: Run, level: Level) -> Iterator[str]:
     yield f"{level!s:<12}  run {run.number:<3}  {run.state!s:<11}  {times}{missed}"
     if run.reason:
         yield f"  {escape(run.reason)}"
-    if run.channel is not None and run.text:
-        reason = f": {escape(run.delivery_reason)}" if run.delivery_reason else ""
-        yield f"  {run.delivery} to {escape(run.channel)}{reason}"
+    if run.channel is not None and (run.text or run.delivery_reason):
+        yield f"  {_delivery(run)}"
     if run.text:
         yield from escape_lines(run.text, indent="  | ").split("\n")
+
+
+def _delivery(run: Run) -> str:
+    """Return where the result of a run went, and why not, if it did not arrive."""
+    reason = f": {escape(run.delivery_reason)}" if run.delivery_reason else ""
+    return f"{run.delivery} to {escape(run.channel or '')}{reason}"
+
+
+def _undelivered(session: Session, job: Job) -> Run | None:
+    """Return the last run of a job that has ended, if its result could not be delivered."""
+    runs = (run for run, level in session.jobs.history(job.name, limit=200) if level is job.level)
+    last = next((run for run in runs if not run.open), None)
+    return last if last is not None and last.delivery_reason else None
 
 
 def _time(at: datetime | None, zone: str = "UTC") -> str:

@@ -96,7 +96,7 @@ class Run(JsonObject):
     group: of one job, or the trigger. number: its place there, from 1. due_at: its time; if queued, since when.
     queued: it was requested. event: the data of the request; event_id: its name, from the sender. attempt: 2 after an
     interruption. holder: the process that runs it. missed: how many times passed without a run, up to this one. text:
-    its result. reason: why it is not done, in our own words.
+    its result. reason: why it is not done, in our own words. delivery_progress: how much of the result was delivered.
     """
 
     group: str
@@ -116,6 +116,7 @@ class Run(JsonObject):
     channel: str | None = None
     delivery: DeliveryState = DeliveryState.NONE
     delivery_reason: str = ""
+    delivery_progress: str = ""
     attempts: int = 0
     next_attempt_at: datetime | None = None
 

@@ -172,7 +172,8 @@ def _check_texts(run: Run, limits: Limits) -> None:
     for name, value in (("event_id", run.event_id), ("channel", run.channel), ("holder", run.holder or None)):
         if value is not None:
             check_key(value, limits if name == "event_id" else Limits(), name)
-    for name, text in (("text", run.text), ("reason", run.reason), ("handing_reason", run.delivery_reason)):
+    ours = {"reason": run.reason, "handing_reason": run.delivery_reason, "delivery_progress": run.delivery_progress}
+    for name, text in {"text": run.text, **ours}.items():
         try:
             text.encode()
         except UnicodeEncodeError:

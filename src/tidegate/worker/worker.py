@@ -262,17 +262,21 @@ class Worker:
         noted = self._host.runs.note(undelivered, tried)
         if noted is None:
             return
+        run = noted.run
         try:
-            self._send(noted.run)
+            self._send(run)
         except DeliveryError as error:
-            given_up = attempts >= ATTEMPTS_MAX
+            given_up = error.final or attempts >= ATTEMPTS_MAX
             state = DeliveryState.GIVEN_UP if given_up else DeliveryState.PENDING
-            self._host.runs.note(noted, replace(noted.run, delivery=state, delivery_reason=str(error)))
-            reason = f"run {noted.run.number}: its result was not delivered ({state}): {error}"
-            self._failed(noted.run, reason, for_good=given_up or error.lasting)
+            progress = error.progress or run.delivery_progress
+            self._host.runs.note(
+                noted, replace(run, delivery=state, delivery_reason=str(error), delivery_progress=progress)
+            )
+            reason = f"run {run.number}: its result was not delivered ({state}): {error}"
+            self._failed(run, reason, for_good=given_up or error.lasting)
         else:
-            delivered = replace(noted.run, delivery=DeliveryState.DELIVERED, delivery_reason="", next_attempt_at=None)
-            self._host.runs.note(noted, delivered)
+            done = replace(run, delivery=DeliveryState.DELIVERED, delivery_reason="", delivery_progress="")
+            self._host.runs.note(noted, replace(done, next_attempt_at=None))
 
     def _send(self, run: Run) -> None:
         channel = self._context.channels.get(run.channel or "")
@@ -288,7 +292,8 @@ class Worker:
             raise DeliveryError(reason, lasting=True) from None
         text = run.text if run.state is RunState.DONE else "\n\n".join(filter(None, (run.text, f"({run.reason})")))
         at = run.ended_at or self._context.clock()
-        self._context.send(channel, Notification(self._agent, name_of(run.group), text, self._level, at))
+        name, progress = name_of(run.group), run.delivery_progress
+        self._context.send(channel, Notification(self._agent, name, text, self._level, at, progress))
 
     # Failures
 
