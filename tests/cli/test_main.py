@@ -236,12 +236,62 @@ def test_a_full_device_is_one_line(process: Run, home: Path) -> None:
     assert b"standard output" in ran.stderr
 
 
-@pytest.mark.parametrize("words", [["save", "k", "x"], ["save", "k", "-"], ["get", "k"]])
-def test_closed_streams_are_no_traceback(home: Path, words: list[str]) -> None:
+def redirected(home: Path, streams: str, *words: str) -> subprocess.CompletedProcess[bytes]:
     command = shlex.join([sys.executable, "-m", "tidegate", "--home", str(home), *words])
-    ran = subprocess.run(["/bin/sh", "-c", f"{command} <&- >&-"], stderr=subprocess.PIPE, timeout=60, check=False)
-    assert b"Traceback" not in ran.stderr
-    assert ran.returncode in (0, 1, 2)
+    return subprocess.run(["/bin/sh", "-c", f"{command} {streams}"], capture_output=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("streams", "words"),
+    [
+        (">&-", ["export"]),
+        (">&-", ["list", "--json"]),
+        (">&-", ["--help"]),
+        ("1</dev/null", ["get", "k"]),
+        ("<&- >&-", ["save", "k", "x"]),
+    ],
+)
+def test_a_closed_standard_output_is_an_error(process: Run, home: Path, words: list[str], streams: str) -> None:
+    saved(process, home)
+    ran = redirected(home, streams, *words)
+    assert (ran.returncode, ran.stderr.count(b"\n")) == (3, 1)  # so nothing is said to be exported
+    assert b"write standard output" in ran.stderr
+
+
+def test_a_command_that_writes_nothing_needs_no_standard_output(home: Path) -> None:
+    assert redirected(home, ">&-", "list").returncode == 0
+
+
+def test_a_closed_standard_input_is_an_error_where_it_is_read(process: Run, home: Path) -> None:
+    ran = redirected(home, "<&-", "save", "k", "-")
+    assert (ran.returncode, ran.stdout) == (3, b"")
+    assert b"read standard input" in ran.stderr
+    assert redirected(home, "<&-", "save", "k", "x").returncode == 0
+
+
+@pytest.mark.parametrize("streams", ["<&-", ">&-", "<&- >&-", "0>/dev/null"])
+def test_an_mcp_server_without_its_streams_ends_with_an_error(home: Path, streams: str) -> None:
+    ran = redirected(home, f"</dev/null {streams}", "mcp")
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert b"must be open" in ran.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize(
+    ("streams", "words", "code"),
+    [
+        ("2>&-", ["get", "none"], 1),
+        ("2>/dev/full", ["get", "none"], 1),
+        ("<&- 2>&-", ["get", "k"], 0),
+        ("2>/dev/full", ["unknown"], 2),
+        ("2>/dev/full", [], 2),
+    ],
+)
+def test_a_closed_or_full_standard_error_breaks_nothing(
+    process: Run, home: Path, words: list[str], code: int, streams: str
+) -> None:
+    saved(process, home)
+    assert redirected(home, streams, *words).returncode == code
 
 
 TEXT = "✓ 完成 🚀"

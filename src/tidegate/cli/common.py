@@ -172,8 +172,9 @@ def show(result: Mapping[str, Any], lines: Iterable[str]) -> None:
 
 
 def info(text: str) -> None:
-    """Write a line for people to standard error. With --json, write nothing: the result says it."""
+    """Write a line for people to standard error, once the results are out. With --json, write nothing."""
     if not options().json:
+        sys.stdout.flush()  # if this fails, the line would not be true
         output.warn(text)
 
 

@@ -98,7 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except OSError:
         _discard_output()
-        output.warn("tidegate: cannot read standard input or write standard output")
+        failed = "cannot read standard input or write standard output: it is closed, full, or failed"
+        output.warn(f"tidegate: {failed}; what was changed stays changed")
         return 3
     return code
 
@@ -109,7 +110,8 @@ def _run(words: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as usage:
-        sys.stderr.write(usage.format_message() + "\n")
+        for line in usage.format_message().split("\n"):
+            output.warn(line)
         return 2
     except click.UsageError as usage:
         return _fail(_misuse(usage), words)

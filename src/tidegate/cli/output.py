@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tidegate.records.invisible_text import escape_invisible, escape_line
@@ -46,16 +47,25 @@ REMAINS = (
 
 
 def warn(text: str) -> None:
-    """Write a line that is not a result to standard error."""
-    sys.stderr.write(escape(text) + "\n")
+    """Write a line that is not a result to standard error, if anybody can read it there."""
+    with suppress(OSError):  # the result and the exit code say all that matters
+        sys.stderr.write(escape(text) + "\n")
+        sys.stderr.flush()
 
 
 def speak_utf8() -> None:
-    """Set all three streams to UTF-8, whatever the locale, with unchanged line ends. A closed stream acts as empty."""
-    for name, mode, errors in (("stdin", "r", "strict"), ("stdout", "w", _ESCAPED), ("stderr", "w", _ESCAPED)):
+    """Set all three streams to UTF-8, whatever the locale, with unchanged line ends.
+
+    A closed standard input or output is an error when it is used, a closed standard error is not.
+    """
+    for name, mode, errors, way in (
+        ("stdin", "r", "strict", os.O_WRONLY),  # the wrong way, so that its use fails as that of a closed one
+        ("stdout", "w", _ESCAPED, os.O_RDONLY),
+        ("stderr", "w", _ESCAPED, os.O_WRONLY),
+    ):
         if getattr(sys, name) is None:
             # Occupy its descriptor: otherwise the next file opened would receive what the stream is sent.
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+            setattr(sys, name, open(os.open(os.devnull, way), mode))  # noqa: SIM115
         # A host may have replaced the stream by another kind, and then has chosen the encoding.
         reconfigure = getattr(getattr(sys, name), "reconfigure", None)
         if reconfigure is not None:

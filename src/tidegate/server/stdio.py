@@ -50,9 +50,11 @@ def claim() -> Wire:
     """Reserve standard input and output for the protocol.
 
     From then on other readers find the end of the file, and other output goes to standard error.
-    Raises: OSError when one of them is closed.
+    Raises: OSError when one of them is closed, or open the other way only.
     """
     sys.stdout.flush()
+    os.read(0, 0)
+    os.write(1, b"")
     wire = Wire(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
