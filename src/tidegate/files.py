@@ -22,6 +22,17 @@ from tidegate.records.jsonl import LINE_BYTES_MAX
 DOCUMENT_BYTES_MAX = 256 * 1024 * 1024
 """The largest file that must be read in one piece. JSON Lines have no such limit."""
 
+REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk is full",
+    errno.EMFILE: "too many files are open",
+    errno.ENFILE: "too many files are open",
+    errno.ENOMEM: "there is not enough memory",
+    errno.ENAMETOOLONG: "the path is too long",
+    errno.EIO: "the disk failed",
+}
+"""Why no file can be read or written just now, by the error's number: this says nothing about the file itself."""
+
 _FILE_MODE = 0o600
 _LEFT_OVER = re.compile(r"\.tidegate-[0-9a-f]{16}\.new")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -65,11 +76,18 @@ def read_small_text(path: Path, bytes_max: int) -> str:
         text = data.decode("utf-8-sig")
     except FileNotFoundError:
         return ""
-    except (OSError, UnicodeDecodeError):
+    except UnicodeDecodeError:
         raise StorageError(f"{path.name}: must be a readable file in UTF-8") from None
+    except OSError as error:
+        raise StorageError(f"{path.name}: {reason_of(error, 'must be a readable file in UTF-8')}") from None
     if len(data) > bytes_max:
         raise StorageError(f"{path.name}: must be at most {bytes_max} bytes")
     return text
+
+
+def reason_of(error: OSError, otherwise: str) -> str:
+    """Return why a file cannot be used, from `REASONS`. otherwise: the text for any other cause."""
+    return REASONS.get(error.errno or 0, otherwise)
 
 
 def named(path: str | Path) -> Path:
@@ -90,23 +108,23 @@ def reading(path: Path) -> Iterator[BinaryIO]:
     try:
         # Not blocking, so that a pipe is detected instead of waited for.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        raise _unavailable() from None
+    except (OSError, ValueError) as error:
+        raise _unavailable(error) from None
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise _bad("is not a plain file; save its content to a file first")
         try:
             yield file
-        except OSError:
-            raise _unavailable() from None
+        except OSError as error:
+            raise _unavailable(error) from None
 
 
 def is_folder(path: Path) -> bool:
     """Return whether a path names a folder. Raises: InvalidArgument when it does not exist."""
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        raise _unavailable() from None
+    except (OSError, ValueError) as error:
+        raise _unavailable(error) from None
 
 
 def read_head(path: Path, size: int) -> bytes:
@@ -205,11 +223,9 @@ def writing(path: Path, check: Callable[[Path], object] = lambda _: None) -> Ite
             check(new)
             os.replace(new, path)
         sync_folder(path.parent)
-    except OSError:
-        raise StorageError(
-            "file: cannot be written; an existing file was not changed; check that its folder exists, its "
-            "permissions and the free space"
-        ) from None
+    except OSError as error:
+        advice = reason_of(error, "check that its folder exists, its permissions and the free space")
+        raise StorageError(f"file: cannot be written; an existing file was not changed; {advice}") from None
     finally:
         new.unlink(missing_ok=True)
 
@@ -241,8 +257,9 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _unavailable() -> InvalidArgument:
-    return _bad("does not exist or cannot be read; nothing was changed")
+def _unavailable(error: OSError | ValueError) -> InvalidArgument:
+    reason = reason_of(error, "") if isinstance(error, OSError) else ""
+    return _bad(f"{f'cannot be read: {reason}' if reason else 'does not exist or cannot be read'}; nothing was changed")
 
 
 def _bad(reason: str) -> InvalidArgument:

@@ -117,8 +117,13 @@ def _run(words: list[str]) -> int:
         return _fail(_misuse(usage), words)
     except TidegateError as error:
         return _fail(error, words)
-    except OSError:
-        raise
+    except OSError as error:
+        if error.filename is None:  # of a stream; all else names its file
+            raise
+        from tidegate.files import reason_of
+
+        reason = reason_of(error, "a file cannot be used; check the permissions of the home")
+        return _fail(StorageError(f"{reason}; the command was not completed"), words)
     except Exception as error:  # a traceback would show content and paths (P12)
         if os.environ.get("TIDEGATE_DEBUG"):
             raise

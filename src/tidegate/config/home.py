@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidegate.errors import InvalidArgument, StorageError
+from tidegate.files import reason_of
 
 # `scheme:` and, except on Windows, `C:`: never meant as a folder.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:" if os.name == "nt" else r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -31,8 +32,8 @@ def find_home(home: str | Path | None = None, environ: Mapping[str, str] = os.en
         return path  # the first save creates it
     except NotADirectoryError:
         raise _bad_home("a part of the path is a file") from None
-    except OSError:
-        raise StorageError("home: cannot be read; check its permissions") from None
+    except OSError as error:
+        raise StorageError(f"home: cannot be read; {reason_of(error, 'check its permissions')}") from None
     return path
 
 

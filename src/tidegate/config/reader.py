@@ -13,7 +13,7 @@ from tidegate.config import channels, servers
 from tidegate.config.kinds import CONFIG_NAME, Schema, bad_setting, read_table, schema_of
 from tidegate.config.settings import Settings
 from tidegate.errors import InvalidArgument, StorageError
-from tidegate.files import read_small
+from tidegate.files import read_small, reason_of
 
 _FILE_BYTES_MAX = 64 * 1024
 
@@ -107,8 +107,9 @@ def _read_file(path: Path) -> dict[str, Any]:
         data = read_small(path, _FILE_BYTES_MAX)
     except FileNotFoundError:
         return {}
-    except OSError:
-        raise StorageError(f"{CONFIG_NAME}: cannot be read; check its permissions") from None
+    except OSError as error:
+        advice = reason_of(error, "check its permissions")
+        raise StorageError(f"{CONFIG_NAME}: cannot be read; {advice}") from None
     return _parse(_decode(data))
 
 

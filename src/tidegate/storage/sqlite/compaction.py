@@ -6,15 +6,8 @@ import os
 from pathlib import Path
 
 from tidegate.errors import StorageError
-from tidegate.storage.sqlite.connection import (
-    DriverError,
-    SqliteConnection,
-    beside_of,
-    driver_errors,
-    is_busy,
-    is_full,
-    open_file,
-)
+from tidegate.storage.sqlite.connection import SqliteConnection, beside_of, open_file
+from tidegate.storage.sqlite.failures import DriverError, driver_errors, is_busy, is_full
 from tidegate.storage.sqlite.migration import copies_of
 
 COMPACT_WAIT_MS = 5_000
@@ -27,11 +20,11 @@ def compact(path: Path) -> bool:
     False when others were reading or writing, or the disk is full: then some may remain, and nothing else is lost.
     It takes about the file's size in memory, and as much on disk for a while. Raises: StorageError.
     """
-    with driver_errors():
+    with driver_errors(path):
         connection = open_file(path, writable=True, synchronous="FULL")
         try:
             _unlink_copies(path)
-            return _compact(connection)
+            return _compact(connection, path)
         finally:
             connection.close()
 
@@ -80,14 +73,14 @@ def _wipe(path: Path) -> None:
             connection.close()
 
 
-def _compact(connection: SqliteConnection) -> bool:
+def _compact(connection: SqliteConnection, path: Path) -> bool:
     connection.set_busy_timeout(COMPACT_WAIT_MS)
     try:
         _scrub(connection)
         _merge_index(connection)
         return _rewrite(connection)
     except DriverError as error:
-        if is_busy(error) or is_full(error):  # the removal itself, with its entries, is done already
+        if is_busy(error) or is_full(error, path):  # the removal itself, with its entries, is done already
             return False
         raise
 

@@ -18,17 +18,16 @@ from tidegate.search.ranking import COLUMN_WEIGHTS, FREQUENCY_MAX, Match, Statis
 from tidegate.search.spelling import words_of
 from tidegate.storage.base import Candidate, Compartment
 from tidegate.storage.sqlite.connection import (
-    DriverError,
     Row,
     SqliteConnection,
     bounded_work,
     close,
-    damaged,
     enter,
     is_sealed,
     set_synchronous,
     transaction,
 )
+from tidegate.storage.sqlite.failures import DriverError, damaged
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -1,6 +1,6 @@
-"""Connections to SQLite, each limited to its purpose. Only this module knows the driver.
+"""Connections to SQLite, each limited to its purpose. Only this module and `failures` know the driver.
 
-Every setting is a function with its unit and its reason. The driver's errors leave storage as `StorageError`.
+Every setting is a function with its unit and its reason.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from urllib.parse import quote
 
 import apsw
 
-from tidegate.errors import StorageError
 from tidegate.storage.base import BudgetSpentError
 
-DriverError = apsw.Error
 Value = str | int | bytes | None
 Row = tuple[Any, ...]  # the schema says which types
 
@@ -27,16 +25,6 @@ BUSY_LOOK_MS = 0.3
 SEARCH_STEPS_MAX = 20_000_000
 _STEPS_PER_CHECK = 100_000
 
-_DAMAGED = "a database is damaged; run `tidegate doctor`"
-_ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
-    (apsw.BusyError, "the store is busy; try again"),
-    (apsw.LockedError, "the store is busy; try again"),
-    (apsw.ReadOnlyError, "the home is read-only; nothing was changed; check its permissions"),
-    (apsw.IOError, "the disk failed; nothing was changed; run `tidegate doctor`"),
-    (apsw.CorruptError, _DAMAGED),
-    (apsw.NotADBError, _DAMAGED),
-    (apsw.CantOpenError, "a database cannot be opened; check the permissions of the home, or run `tidegate doctor`"),
-)
 _READING = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_TRANSACTION})
 _CHANGING = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
 _FIXED: dict[int, frozenset[str]] = {
@@ -53,48 +41,10 @@ _PRAGMAS = frozenset({"data_version", "synchronous"})  # FTS5 itself asks the fi
 apsw.config(apsw.SQLITE_CONFIG_LOG, None)  # P12: the engine's own log names files and statements
 
 
-class DiskFull(StorageError):
-    """The disk is full: the same call may work when there is space."""
-
-
 class SqliteConnection(apsw.Connection):
     """A connection. entering: whether `enter` is adding to the audit."""
 
     entering = False
-
-
-def storage_error(error: apsw.Error) -> StorageError:
-    """Return the error that a caller may see: no engine text, no SQL, no path (P12)."""
-    if is_full(error):
-        return DiskFull(
-            "the disk is full; nothing was changed; free some space, or run `tidegate purge --older-than AGE`"
-        )
-    advice = (text for kind, text in _ADVICE if isinstance(error, kind))
-    return StorageError(next(advice, "the store failed; nothing was changed; run `tidegate doctor`"))
-
-
-def is_busy(error: apsw.Error) -> bool:
-    """Return whether others were in the way: the same call may work later."""
-    return isinstance(error, apsw.BusyError | apsw.LockedError)
-
-
-def is_full(error: apsw.Error) -> bool:
-    """Return whether the disk was full: for a page, or for the log's shared memory, which every read needs."""
-    return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_SHMSIZE
-
-
-def damaged() -> StorageError:
-    """Return the error for file content that this program cannot have written."""
-    return StorageError(_DAMAGED)
-
-
-@contextmanager
-def driver_errors() -> Iterator[None]:
-    """Turn any error of the driver inside into a `StorageError`."""
-    try:
-        yield
-    except apsw.Error as error:
-        raise storage_error(error) from None
 
 
 def open_file(path: Path, *, writable: bool, synchronous: str) -> SqliteConnection:

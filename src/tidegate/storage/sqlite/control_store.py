@@ -14,8 +14,9 @@ from tidegate.errors import StorageError
 from tidegate.policy.levels import Level, read_label
 from tidegate.storage.control import ControlStore, SessionRow
 from tidegate.storage.sqlite import files as sqlite_files
-from tidegate.storage.sqlite.connection import DriverError, Row, Value, close, is_sealed, storage_error, transaction
+from tidegate.storage.sqlite.connection import Row, Value, close, is_sealed, transaction
 from tidegate.storage.sqlite.disk import RESERVE_BYTES
+from tidegate.storage.sqlite.failures import DriverError, storage_error
 from tidegate.storage.sqlite.files import FileIdentity, HomeFiles, open_control
 
 # A session opened in an earlier life of its agent has ended, whatever its row says (P7).
@@ -64,7 +65,7 @@ class SqliteControlStore(ControlStore):
                 self._writer = None
                 held.close()
                 if isinstance(error, DriverError):
-                    raise storage_error(error) from None
+                    raise storage_error(error, self._files.control) from None
                 raise
             finally:
                 self._owner = None
@@ -148,7 +149,7 @@ class SqliteControlStore(ControlStore):
                 self._reader = None
                 held.close()
                 if isinstance(error, DriverError):
-                    raise storage_error(error) from None
+                    raise storage_error(error, self._files.control) from None
                 raise
             finally:
                 if held.sealed:

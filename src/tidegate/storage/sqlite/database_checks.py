@@ -13,15 +13,8 @@ from tidegate.records.finding import Finding, Remedy, error, warning
 from tidegate.records.record import RecordKind
 from tidegate.search.analysis import ANALYSIS_VERSION
 from tidegate.storage.control import ControlStore
-from tidegate.storage.sqlite.connection import (
-    DriverError,
-    Row,
-    SqliteConnection,
-    driver_errors,
-    is_busy,
-    is_full,
-    open_file,
-)
+from tidegate.storage.sqlite.connection import Row, SqliteConnection, open_file
+from tidegate.storage.sqlite.failures import DriverError, driver_errors, is_busy, is_cut_short, obstacle
 from tidegate.storage.sqlite.schema import (
     COMPARTMENT,
     COMPARTMENT_VERSION,
@@ -113,7 +106,7 @@ def examine_control(path: Path, where: str) -> list[Finding]:
 
 def restore_tags(path: Path) -> None:
     """Rebuild the table of tags from the records. Raises: StorageError."""
-    with driver_errors(), closing(open_file(path, writable=True, synchronous="FULL")) as db, db:
+    with driver_errors(path), closing(open_file(path, writable=True, synchronous="FULL")) as db, db:
         db.execute("DELETE FROM tags")
         db.execute(f"INSERT INTO tags {_TAGS_OF_RECORDS}")
 
@@ -128,11 +121,12 @@ def _reading(
         with closing(open_file(path, writable=False, synchronous="NORMAL")) as db:
             db.execute("BEGIN")
             return list(examine(db))
-    except DriverError as failure:
+    except (DriverError, OSError, MemoryError) as failure:
         if is_busy(failure):
             return [error(where, "it was busy and could not be examined", "Run this again later.")]
-        if is_full(failure):
-            return [error(where, "it could not be examined: the disk is full", "Free some space, and run this again.")]
+        if (found := obstacle(failure, path)) is not None:
+            again = f"{found.advice[0].upper()}{found.advice[1:]}, and run this again."
+            return [error(where, f"it could not be examined: {found.reason}", again)]
         return [error(where, "it is damaged: it cannot be read as a database", advice)]
 
 
@@ -150,8 +144,15 @@ def _soundness(db: SqliteConnection, where: str, script: str, advice: str) -> It
         )
     elif db.execute(_SCHEMA).fetchall() != _fresh_schema(script):
         yield error(where, "its tables are not those of its version: another program changed them", advice)
-    elif db.pragma("integrity_check") != "ok":
-        yield error(where, "it is damaged: pages or indexes disagree", advice)
+    elif (report := _integrity(db)) != "ok":
+        if is_cut_short(report):
+            yield error(where, "it could not be examined: the disk failed", "Check the disk, and run this again.")
+        else:
+            yield error(where, "it is damaged: pages or indexes disagree", advice)
+
+
+def _integrity(db: SqliteConnection) -> str:
+    return str(db.pragma("integrity_check"))
 
 
 def _fresh_schema(script: str) -> list[Row]:

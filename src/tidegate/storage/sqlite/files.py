@@ -16,17 +16,9 @@ from tidegate.files import sync_folder
 from tidegate.policy.levels import Level
 from tidegate.search.analysis import ANALYSIS_VERSION
 from tidegate.storage.base import not_its_own
-from tidegate.storage.sqlite.connection import (
-    DiskFull,
-    SqliteConnection,
-    close,
-    confine,
-    create_file,
-    driver_errors,
-    open_file,
-    wal_of,
-)
+from tidegate.storage.sqlite.connection import SqliteConnection, close, confine, create_file, open_file, wal_of
 from tidegate.storage.sqlite.disk import OPENING_BYTES, Reserve
+from tidegate.storage.sqlite.failures import DiskFullError, driver_errors, os_error
 from tidegate.storage.sqlite.migration import migrate, migrate_control
 from tidegate.storage.sqlite.schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
 
@@ -36,6 +28,8 @@ FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
 MAKING = ".making"
+
+_UNWRITABLE = "home: cannot be written; nothing was changed; check its permissions and free space"
 
 CHECK_SECONDS = 0.5
 """How long an open file may be read before its name is checked again. Writes are always checked."""
@@ -53,7 +47,7 @@ class HomeFiles:
         """Open something, if necessary with some of the reserved disk space; never bypass the log."""
         try:
             return open_it()
-        except DiskFull:
+        except DiskFullError:
             if not self.reserve.give(OPENING_BYTES):
                 raise
             try:
@@ -80,8 +74,8 @@ class HomeFiles:
             names = sorted(entry.name for entry in folder.iterdir())
         except FileNotFoundError:
             return []
-        except OSError:
-            raise StorageError("home: cannot be read; check its permissions") from None
+        except OSError as error:
+            raise os_error(error, "home: cannot be read; check its permissions") from None
         return [name for name in names if self._may_have_compartments(name)]
 
     def _may_have_compartments(self, agent: str) -> bool:
@@ -134,7 +128,7 @@ class HomeFiles:
         """Create the control store's file. Raises: StorageError when it was lost, and the taints with it (P4, P17)."""
         if not self.has_control():
             self._make(self.control, CONTROL, ())
-            self.reserve.make()
+            self.reserve.make_first()
 
     def has_control(self) -> bool:
         """Return whether the control store's file exists. Raises: StorageError when only compartments do."""
@@ -153,10 +147,8 @@ class HomeFiles:
             _make_folder(mark.parent)
             os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, FILE_MODE))
             sync_folder(mark.parent)
-        except OSError:
-            raise StorageError(
-                "home: cannot be written; nothing was changed; check its permissions and free space"
-            ) from None
+        except OSError as error:
+            raise os_error(error, _UNWRITABLE) from None
 
     def _make(self, path: Path, script: str, bindings: tuple[str | int, ...]) -> None:
         if exists(path):
@@ -166,13 +158,11 @@ class HomeFiles:
             _make_folder(path.parent)
             # Created before SQLite opens it, so that no other user can ever read it; -wal and -shm get the same mode.
             os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
-            with driver_errors():
+            with driver_errors(new):
                 create_file(new, script, bindings)
             _publish(new, path)
-        except OSError:
-            raise StorageError(
-                "home: cannot be written; nothing was changed; check its permissions and free space"
-            ) from None
+        except OSError as error:
+            raise os_error(error, _UNWRITABLE) from None
         finally:
             for suffix in ("", "-wal", "-shm"):
                 new.with_name(new.name + suffix).unlink(missing_ok=True)
@@ -195,8 +185,8 @@ def exists(path: Path) -> bool:
     """Return whether the file exists. Raises: StorageError when that cannot be looked up."""
     try:
         return path.exists()
-    except OSError:
-        raise StorageError("home: cannot be read; check its permissions") from None
+    except OSError as error:
+        raise os_error(error, "home: cannot be read; check its permissions") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +204,8 @@ class FileIdentity:
             found = path.stat()
         except FileNotFoundError:
             raise StorageError("a database is missing; run `tidegate doctor`") from None
-        except OSError:
-            raise StorageError("home: cannot be read; check its permissions") from None
+        except OSError as error:
+            raise os_error(error, "home: cannot be read; check its permissions") from None
         if found.st_size == 0:  # SQLite would treat it as new and discard its log
             raise StorageError("a database is damaged: its file is empty; run `tidegate doctor`")
         return cls(path, found.st_dev, found.st_ino)
@@ -280,7 +270,7 @@ def _opened(
 ) -> Iterator[SqliteConnection]:
     """Open a file of our schema, migrated if necessary; close it if the next steps fail."""
     FileIdentity.of(path)
-    with driver_errors():
+    with driver_errors(path):
         connection = open_file(path, writable=writable, synchronous=synchronous)
         try:
             if _is_earlier(connection, version):

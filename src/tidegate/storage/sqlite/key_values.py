@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tidegate.errors import InvalidArgument
-from tidegate.storage.sqlite.connection import DriverError, Row, confine, open_foreign
+from tidegate.storage.sqlite.connection import Row, confine, open_foreign
+from tidegate.storage.sqlite.failures import DriverError
 
 _TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'kv'"
 _ROWS = "SELECT key, value FROM kv WHERE key >= ? AND key < ? ORDER BY key"

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
-from tidegate.errors import StorageError
-from tidegate.storage.sqlite.connection import SqliteConnection, copy_file, driver_errors, open_file, transaction
+from tidegate.storage.sqlite.connection import SqliteConnection, copy_file, open_file, transaction
+from tidegate.storage.sqlite.failures import driver_errors, os_error
 from tidegate.storage.sqlite.schema import (
     COMPARTMENT_VERSION,
     CONTROL_MIGRATIONS,
@@ -23,7 +23,7 @@ def migrate(path: Path) -> None:
 
     A copy of the file stays beside it, for the owner, until the next purge. Raises: StorageError.
     """
-    with driver_errors(), closing(open_file(path, writable=True, synchronous="FULL")) as connection:
+    with driver_errors(path), closing(open_file(path, writable=True, synchronous="FULL")) as connection:
         _keep_copy(connection, path)
         _advance(connection, COMPARTMENT_VERSION, MIGRATIONS)
 
@@ -33,7 +33,7 @@ def migrate_control(path: Path) -> None:
 
     It keeps no copy: restoring an older control store would lower taints.
     """
-    with driver_errors(), closing(open_file(path, writable=True, synchronous="FULL")) as connection:
+    with driver_errors(path), closing(open_file(path, writable=True, synchronous="FULL")) as connection:
         _advance(connection, CONTROL_VERSION, CONTROL_MIGRATIONS)
 
 
@@ -59,10 +59,9 @@ def _keep_copy(connection: SqliteConnection, path: Path) -> None:
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         copy_file(connection, new)
         new.replace(copy)
-    except OSError:
-        raise StorageError(
-            "home: cannot be written; nothing was upgraded or changed; check its permissions and free space"
-        ) from None
+    except OSError as error:
+        unwritable = "home: cannot be written; nothing was upgraded or changed; check its permissions and free space"
+        raise os_error(error, unwritable) from None
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)

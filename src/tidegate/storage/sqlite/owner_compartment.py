@@ -11,7 +11,8 @@ from tidegate.records.record import Record, RecordKind
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns
 from tidegate.storage.base import OwnerCompartment, VersionId
 from tidegate.storage.sqlite.compartment import UNTAG, VERSION, SqliteCompartment, stamp
-from tidegate.storage.sqlite.connection import Row, damaged
+from tidegate.storage.sqlite.connection import Row
+from tidegate.storage.sqlite.failures import damaged
 
 _VERSIONS = f"""
 SELECT {VERSION} FROM records WHERE kind = ?1 AND key = ?2 AND level = ?3 UNION ALL

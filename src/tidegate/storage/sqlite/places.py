@@ -15,7 +15,8 @@ from tidegate.policy.levels import Level
 from tidegate.storage.base import lost, not_its_own
 from tidegate.storage.control import ControlStore
 from tidegate.storage.sqlite.compaction import unlink
-from tidegate.storage.sqlite.connection import SqliteConnection, damaged, driver_errors, transaction
+from tidegate.storage.sqlite.connection import SqliteConnection, transaction
+from tidegate.storage.sqlite.failures import damaged, driver_errors
 from tidegate.storage.sqlite.files import HomeFiles, exists, open_whole
 from tidegate.storage.sqlite.schema import UNCONFIRMED
 
@@ -38,7 +39,7 @@ class Places:
 
     def make_with_ids(self, agent: str, ids: Mapping[Level, str]) -> bool:
         """Create them under given ids, as `StorageProvider.make_with_ids`."""
-        with driver_errors(), ExitStack() as alone:
+        with driver_errors(self._files.control), ExitStack() as alone:
             others: list[Path] = []
             used, whole = False, True
             for level in Level:
@@ -72,7 +73,7 @@ class Places:
 
     def id_of(self, connection: SqliteConnection, agent: str, level: Level) -> str:
         """Return the id of an open compartment. Raises: StorageError when it does not belong there (P17)."""
-        with driver_errors():
+        with driver_errors(self._files.compartment(agent, level)):
             found = _id_of(connection)
         if found.startswith(UNCONFIRMED):
             found = self._confirm(agent, level)
@@ -93,7 +94,7 @@ class Places:
         The file marks its id as unconfirmed until the control store has it, so the next open resumes after a kill.
         """
         path = self._files.compartment(agent, level)
-        with driver_errors(), closing(open_whole(path)) as db:
+        with driver_errors(path), closing(open_whole(path)) as db:
             found = _id_of(db).removeprefix(UNCONFIRMED)
             with self._control.transaction():
                 if self._control.compartment(agent, level) is None:

@@ -16,7 +16,7 @@ from tidegate.policy.levels import Level
 from tidegate.storage.base import WritableView
 from tidegate.storage.sqlite import files
 from tidegate.storage.sqlite.compartment import SqliteCompartment
-from tidegate.storage.sqlite.connection import DriverError, damaged, storage_error
+from tidegate.storage.sqlite.failures import DriverError, damaged, storage_error
 from tidegate.storage.sqlite.files import FileIdentity
 
 VIEWS_MAX = 32
@@ -194,6 +194,6 @@ class Lease:
                 "`tidegate doctor`"
             )
         if isinstance(error, DriverError):
-            raise storage_error(error) from None
+            raise storage_error(error, self._opened.files[0].path) from None
         if isinstance(error, UnicodeDecodeError):  # bytes in the file that are not text
             raise damaged() from None

@@ -17,9 +17,10 @@ from tidegate.storage.base import OwnerCompartment, StorageProvider, View, Witne
 from tidegate.storage.inmemory.provider import InMemoryCompartment
 from tidegate.storage.sqlite.compaction import compact, erase, unlink
 from tidegate.storage.sqlite.compartment import SqliteCompartment
-from tidegate.storage.sqlite.connection import close, damaged, driver_errors
+from tidegate.storage.sqlite.connection import close
 from tidegate.storage.sqlite.control_store import SqliteControlStore
 from tidegate.storage.sqlite.disk import filesystem_of, is_coherent
+from tidegate.storage.sqlite.failures import damaged, driver_errors
 from tidegate.storage.sqlite.files import FileIdentity, HomeFiles, exists, open_compartment
 from tidegate.storage.sqlite.owner_compartment import SqliteOwnerCompartment
 from tidegate.storage.sqlite.places import Places
@@ -77,7 +78,7 @@ class SqliteProvider(StorageProvider):
         self._pool.require_own_process()
         try:
             with (
-                driver_errors(),
+                driver_errors(self._files.compartment(agent, level)),
                 closing(
                     self._compartment(agent, level, writable=True, kind=SqliteOwnerCompartment)
                 ) as owner_compartment,

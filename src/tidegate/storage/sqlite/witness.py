@@ -10,7 +10,8 @@ from tidegate.audit.chain import Action
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import Witness
-from tidegate.storage.sqlite.connection import DriverError, SqliteConnection, close
+from tidegate.storage.sqlite.connection import SqliteConnection, close
+from tidegate.storage.sqlite.failures import DriverError, UnavailableError, storage_error
 from tidegate.storage.sqlite.files import HomeFiles, open_audit
 
 # In the exact terms of the two indexes, which are read instead of the chain.
@@ -47,11 +48,14 @@ def open_witnesses(files: HomeFiles, agent: str) -> Iterator[Sequence[Witness]]:
             for level in Level:
                 path = files.compartment(agent, level)
                 opened.append(files.with_room(partial(open_audit, path, agent, level)))
+        except UnavailableError:  # of the machine, so it says nothing about a level
+            raise
         except StorageError:
             raise _unreadable() from None
         yield [SqliteWitness(each, level) for each, level in zip(opened, Level, strict=True)]
-    except (DriverError, UnicodeDecodeError):  # the second: bytes in a file that are not text
-        raise _unreadable() from None
+    except (DriverError, UnicodeDecodeError) as error:  # the second: bytes in a file that are not text
+        told = storage_error(error, files.control)
+        raise (told if isinstance(told, UnavailableError) else _unreadable()) from None
     finally:
         for each in opened:
             close(each)
