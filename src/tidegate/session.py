@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,15 +11,18 @@ from tidegate.core import memory, search
 from tidegate.core.context import CONTEXT_CHARS_MAX, Context, context
 from tidegate.core.conversation import Conversation
 from tidegate.core.gate import Gate, SessionHandle
+from tidegate.core.search import Filter
 from tidegate.core.sessions import Sessions
 from tidegate.core.todos import SessionTodos
 from tidegate.core.variants import NewRecord
-from tidegate.errors import TidegateError
+from tidegate.errors import InvalidArgument, TidegateError
 from tidegate.policy.events import LEVEL_ARGUMENTS, split_level_arguments
 from tidegate.policy.levels import Level
 from tidegate.records.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
 from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved
 from tidegate.records.record import Origin, RecordKind, least_trusted
+from tidegate.records.tags import fold_tag
+from tidegate.records.times import read_bound
 from tidegate.records.validation import (
     check_arguments,
     check_content,
@@ -67,25 +71,45 @@ class SessionMemory:
         key = check_key(key, self._limits)
         return self._gate.read(self._handle, "memory_get", partial(memory.get, key=key))
 
-    def search(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Hits:
+    def search(
+        self,
+        query: str,
+        *,
+        max_results: int | None = RESULTS_DEFAULT,
+        tag: str | None = None,
+        since: datetime | date | str | None = None,
+        until: datetime | date | str | None = None,
+    ) -> Hits:
         """Return the visible memories that match, best first, and whether the search was complete.
 
         query: plain words in any language; nothing in it is syntax. Empty or wordless: no hits.
         max_results: 1 to 100, counted after shadowing. Contents are excerpts of up to 500 code points.
+        tag: only memories whose visible variant carries it. since, until: only those last saved from then, or up to
+        then, inclusive: ISO 8601, UTC without a zone; a day as `until` is all of that day.
         Scores: BM25 plus gains from the texts of the best hits, comparable only within one call; only visible memories
         affect them (P5).
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
         """
         query = check_query(query, self._limits)
         most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
-        verb = partial(search.search, query=analyse_query(query), echoed=query, max_results=most)
+        wanted = self._filter(tag, since, until)
+        verb = partial(search.search, query=analyse_query(query), echoed=query, max_results=most, wanted=wanted)
         return self._gate.read(self._handle, "memory_search", verb)
 
-    def explain(self, query: str, *, max_results: int | None = RESULTS_DEFAULT) -> Explanation:
+    def explain(
+        self,
+        query: str,
+        *,
+        max_results: int | None = RESULTS_DEFAULT,
+        tag: str | None = None,
+        since: datetime | date | str | None = None,
+        until: datetime | date | str | None = None,
+    ) -> Explanation:
         """Return the hits of `search`, the terms of the query, and the parts of each score. Raises: as `search`."""
         query = check_query(query, self._limits)
         most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
-        verb = partial(search.explain, query=analyse_query(query), max_results=most)
+        wanted = self._filter(tag, since, until)
+        verb = partial(search.explain, query=analyse_query(query), max_results=most, wanted=wanted)
         return self._gate.read(self._handle, "memory_search", verb)
 
     def list(self, tag: str | None = None) -> Listing:
@@ -100,6 +124,13 @@ class SessionMemory:
         """
         key = check_key(key, self._limits)
         return self._gate.write(self._handle, "memory_delete", partial(memory.delete, key=key))
+
+    def _filter(self, tag: str | None, since: object, until: object) -> Filter:
+        first, last = read_bound(since, "since"), read_bound(until, "until", end=True)
+        if first is not None and last is not None and last < first:
+            raise InvalidArgument("until: must not be before since", argument="until")
+        checked = check_tag(tag, self._limits)
+        return Filter(None if checked is None else fold_tag(checked), first, last)
 
     def _item(self, key: object, content: object, tags: object = None) -> NewRecord:
         key, content = check_key(key, self._limits), check_content(content, self._limits)

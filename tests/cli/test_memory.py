@@ -331,3 +331,21 @@ def test_explain_shows_the_terms_and_each_score_by_its_parts(cli: Run) -> None:
 
 def test_explain_says_when_nothing_was_looked_up(cli: Run) -> None:
     assert "looked up: nothing" in cli("search", "quartz", "--explain").out
+
+
+def test_a_search_takes_a_tag_and_times(cli: Run) -> None:
+    saved(cli, "a", "green tea", "--tags", "Drink, green", "--tag", "x,y")
+    saved(cli, "b", "black tea")
+    assert cli("get", "a", "--json").json["tags"] == ["Drink", "green", "x,y"]
+    for words, keys in {
+        ("--tag", "drink"): ["a"],
+        ("--tag", "X,Y", "--since", "2020-01-01"): ["a"],
+        ("--until", "2020-01-01"): [],
+        ("--tag", "x"): [],
+    }.items():
+        assert [each["key"] for each in cli("search", "tea", *words, "--json").json["results"]] == keys
+        explained = cli("search", "tea", *words, "--explain", "--json").json
+        assert [each["key"] for each in explained["results"]] == keys
+    assert cli("search", "tea", "--tag", "none").err.startswith("no match with these filters is visible")
+    assert cli("search", "tea", "--since", "soon").code == 2
+    assert cli("list", "--tag", "DRINK", "--json").json["memories"][0]["key"] == "a"

@@ -328,3 +328,15 @@ def test_reading_goes_on_where_nothing_can_be_put_away(scene: Scene, monkeypatch
     monkeypatch.setattr(type(scene.provider), "owner_compartment", refuse)
     assert scene.content("k") is None
     assert listed(scene) == found(scene, "text") == []
+
+
+def test_a_rule_covers_a_tag_in_any_case_and_form(opening: Open) -> None:
+    scene = opening(expiry=Expiry(tags={"Scratch": WEEK, "scratch": timedelta(days=1)}))
+    scene.save("k", "words", PUBLIC, "SCRATCH")
+    scene.save("other", "words", PUBLIC, "scratches")
+    assert listed(scene) == ["k", "other"]
+    scene.now += timedelta(days=1)  # the shorter of rules that are alike
+    assert listed(scene) == ["other"]
+    assert listed(scene, tag="scratch") == []
+    assert [hit.key for hit in scene.store.session(AGENT).memory.search("words")] == ["other"]
+    assert scene.store.session(AGENT).memory.get("k") is None

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import timedelta
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.core.scene import AGENT, Scene
 
 from tidegate import Level, Session
+from tidegate.errors import InvalidArgument
 from tidegate.records.expiry import Expiry
+from tidegate.records.memory import Hits
 from tidegate.records.record import Record, RecordKind
 from tidegate.search import ranking as rank
 from tidegate.search import reranking as rerank
 from tidegate.storage.base import BudgetSpentError, Candidate
 from tidegate.storage.inmemory.provider import InMemoryCompartment, InMemoryProvider
+from tidegate.storage.sqlite.provider import SqliteProvider
 
 
 @pytest.fixture
@@ -150,3 +154,112 @@ def test_expired_memories_are_neither_found_by_common_words_nor_by_others(
     session = everyone(scene)  # of another level, which may not put them away
     assert [hit.key for hit in session.memory.search("project meeting")] == ["one", "two"]
     assert [hit.key for hit in session.memory.search("projcet")] == ["one", "two"]
+
+
+# Filters
+
+
+def keys(found: Hits) -> set[str]:
+    return {hit.key for hit in found}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def filtered(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+    """Three memories, a day apart; of one there is a higher variant with another tag, saved later."""
+    provider = InMemoryProvider() if request.param == "memory" else SqliteProvider(tmp_path / "home")
+    scene = Scene(provider, tmp_path)
+    scene.save("old", "green tea", Level.PUBLIC, "Drink")
+    scene.now += timedelta(days=1)
+    scene.save("both", "green tea", Level.PUBLIC, "drink", "Work, home")
+    scene.now += timedelta(days=1)
+    scene.save("both", "green tea", Level.CONFIDENTIAL, "secret")
+    scene.now += timedelta(days=1)
+    scene.save("new", "green tea", Level.PUBLIC, "work")
+    yield scene
+    scene.store.close()
+
+
+@pytest.mark.parametrize(
+    ("level", "filters", "expected"),
+    [
+        (Level.PUBLIC, {}, {"old", "both", "new"}),
+        (Level.PUBLIC, {"tag": "drink"}, {"old", "both"}),
+        (Level.PUBLIC, {"tag": " DRINK "}, {"old", "both"}),
+        (Level.PUBLIC, {"tag": "work, HOME"}, {"both"}),
+        (Level.PUBLIC, {"tag": "secret"}, set()),
+        (Level.CONFIDENTIAL, {"tag": "drink"}, {"old"}),  # the lower variant stays shadowed
+        (Level.CONFIDENTIAL, {"tag": "secret"}, {"both"}),
+        (Level.PUBLIC, {"since": "2026-03-02"}, {"both", "new"}),
+        (Level.CONFIDENTIAL, {"until": "2026-03-02"}, {"old"}),  # its lower variant is from then
+        (Level.PUBLIC, {"until": "2026-03-02"}, {"old", "both"}),
+        (Level.PUBLIC, {"until": "2026-03-02T11:59:59"}, {"old"}),
+        (Level.PUBLIC, {"since": "2026-03-02T12:00Z", "until": "2026-03-02T12:00Z"}, {"both"}),
+        (Level.PUBLIC, {"since": datetime(2026, 3, 2, 12)}, {"both", "new"}),
+        (Level.PUBLIC, {"since": date(2026, 3, 3), "until": date(2026, 3, 4)}, {"new"}),
+        (Level.PUBLIC, {"until": datetime(2026, 3, 2, 13, tzinfo=timezone(timedelta(hours=2)))}, {"old"}),
+        (Level.PUBLIC, {"tag": "drink", "since": "2026-03-02"}, {"both"}),
+    ],
+)
+def test_a_filter_leaves_out_what_is_shown_and_uncovers_nothing(
+    filtered: Scene, level: Level, filters: dict[str, Any], expected: set[str]
+) -> None:
+    memory = filtered.store.session(AGENT, level=level).memory
+    found = memory.search("tea", **filters)
+    assert (keys(found), found.complete) == (expected, True)
+    assert keys(memory.explain("tea", **filters).found) == expected
+
+
+def test_a_filter_comes_before_the_limit_and_after_the_statistics(filtered: Scene) -> None:
+    memory = filtered.store.session(AGENT).memory
+    scores = {hit.key: hit.score for hit in memory.search("green tea")}
+    (hit,) = memory.search("green tea", max_results=1, tag="work")
+    assert hit.key == "new"
+    assert scores["new"] > 0
+    assert [hit.key for hit in memory.list("WORK")] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "argument"),
+    [
+        ({"since": "yesterday"}, "since"),
+        ({"until": "2026-02-30"}, "until"),
+        ({"since": True}, "since"),
+        ({"since": "2026-03-02", "until": "2026-03-01"}, "until"),
+        ({"since": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2)))}, "since"),
+        ({"tag": 7}, "tag"),
+        ({"tag": " "}, "tag"),
+    ],
+)
+def test_a_filter_that_will_not_do_is_named(scene: Scene, filters: dict[str, Any], argument: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        everyone(scene).memory.search("tea", **filters)
+    assert caught.value.details == {"argument": argument}
+
+
+def test_a_filter_that_passes_over_too_much_ends_and_says_so(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidegate.core import search
+
+    monkeypatch.setattr(search, "_BATCH", 4)
+    monkeypatch.setattr(search, "PASSED_MAX", 10)
+    for number in range(20):
+        scene.save(f"k{number}", "green tea", Level.PUBLIC, *(["first"] if number in (3, 19) else []))
+    found = scene.store.session(AGENT).memory.search("tea", tag="first")
+    assert (keys(found), found.complete) == ({"k3"}, False)
+    monkeypatch.setattr(search, "PASSED_MAX", 18)
+    found = scene.store.session(AGENT).memory.search("tea", tag="first")
+    assert (keys(found), found.complete) == ({"k3", "k19"}, True)
+
+
+def test_a_filter_keeps_what_was_found_before_the_budget_was_spent(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = InMemoryCompartment.candidates
+
+    def spent(self: InMemoryCompartment, terms: Sequence[str]) -> Iterator[Candidate]:
+        yield from real(self, terms)
+        raise BudgetSpentError
+
+    monkeypatch.setattr(InMemoryCompartment, "candidates", spent)
+    scene.save("k", "green tea", Level.PUBLIC, "t")
+    found = scene.store.session(AGENT).memory.search("tea", tag="T")
+    assert (keys(found), found.complete) == ({"k"}, False)

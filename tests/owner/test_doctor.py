@@ -682,3 +682,24 @@ def test_an_erase_removes_what_a_link_leads_to(made: Path, tmp_path: Path) -> No
         store.owner(AGENT).erase()
     assert list(tmp_path.glob("elsewhere*")) == []
     assert not (made / LOW).is_symlink()
+
+
+def test_what_a_rule_newly_covers_is_named(made: Path) -> None:
+    with tidegate.open(made) as store:
+        store.session(AGENT).memory.save("a", "words", ["Temp", "u"])
+        store.session(AGENT).memory.save("b", "words", ["TEMP"])
+        store.session(AGENT).memory.save("c", "words", ["temp"])
+        store.session(AGENT, level=Level.RESTRICTED).memory.save("d", "words", ["T"])
+    (made / "config.toml").write_text('[expiry.tags]\ntemp = "9000d"\nt = "9000d"\nnone = "1d"\n', encoding="utf-8")
+    assert told(made) == [
+        (
+            LOW,
+            "expiry.tags: the rule for 'temp' also covers 2 memories whose tag is written differently, "
+            "such as 'TEMP', 'Temp'",
+        ),
+        (
+            f"{FOLDER}/restricted.db",
+            "expiry.tags: the rule for 't' also covers 1 memory whose tag is written differently, such as 'T'",
+        ),
+    ]
+    assert all(finding.severity is Severity.WARNING for finding in examined(made))

@@ -40,7 +40,7 @@ def test_the_tool_list_cannot_be_changed() -> None:
     [
         ("memory_save", ["key", "content", "tags"], ["key", "content"]),
         ("memory_get", ["key"], ["key"]),
-        ("memory_search", ["query", "max_results"], ["query"]),
+        ("memory_search", ["query", "max_results", "tag", "since", "until"], ["query"]),
         ("memory_list", ["tag", "limit", "cursor"], []),
         ("memory_delete", ["key"], ["key"]),
     ],

@@ -13,12 +13,13 @@ from tests.yardstick.model import Model, Session
 from tests.yardstick.worlds import time_of
 
 from tidegate.policy.levels import Level
+from tidegate.records.times import write_timestamp
 
 Chosen = TypeVar("Chosen")
 AGENT, OTHERS = "ada", ("adam", "ad_", "a-da", "ada.restricted")
 KEYS = ("tea", "Tea", "te_", "tea-time", "user-name", "caf\u00e9", "cafe\u0301", "a:b", "%")
 WORDS = ("tea", "green", "black", "milk", "the", "drinks", "teas", "secret")
-TAGS = ("x", "rule", "tea")
+TAGS = ("x", "rule", "tea", "Rule")
 LABELS = ("main", "side", "Main")
 LONG = "milk " * 120  # more than an excerpt holds
 
@@ -257,7 +258,12 @@ class Generator:
         return t.SaveMany(self._seat(), items)
 
     def _search(self) -> t.Op:
-        return t.Search(self._seat(), self._words(3), self._random.choice((1, 1, 2, 10)), self._coin())
+        search = t.Search(self._seat(), self._words(3), self._random.choice((1, 1, 2, 10)), self._coin())
+        if self._random.random() < 0.4:
+            return search
+        bounds = sorted(self._random.randint(0, len(self._steps)) for _ in range(2))
+        since, until = (write_timestamp(time_of(at)) if self._coin() else None for at in bounds)
+        return replace(search, tag=self._tag(), since=since, until=until)
 
     def _more(self) -> t.Op:
         """Go on where a page ended; now and then with another's cursor, or another tag."""
@@ -327,6 +333,8 @@ def probes(agent: str, level: Level, steps: t.Trace) -> t.Trace:
         t.Open(seat, level),
         t.Search(seat, " ".join(WORDS), 3),
         t.Search(seat, "tea", 1, tool=False),
+        t.Search(seat, "tea milk", 10, tag="x"),
+        t.Search(seat, "tea milk", 10, since=write_timestamp(time_of(len(steps) // 2))),
         t.Pages(seat, None, 1),
         t.Page(seat, "tea", 1),
         *(t.More(seat, index, None, 1) for index in pages[-2:]),

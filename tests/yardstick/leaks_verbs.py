@@ -22,7 +22,7 @@ from tidegate.records import cursor as cursors
 from tidegate.records.memory import Status
 from tidegate.records.record import RecordKind
 from tidegate.session import SessionMemory
-from tidegate.storage.base import View, WritableView
+from tidegate.storage.base import Candidate, CompartmentReader, View, WritableView
 
 IDS = "ids, sequence numbers, versions"
 LIMITS = "LIMIT before filter; tag filter or match before shadowing"
@@ -220,6 +220,31 @@ def a_tag_is_filtered_before_shadowing(patch: Patch) -> None:
         return iter(sorted(highest.values(), key=lambda record: record.key))
 
 
+@leak(LIMITS, by_model=True)
+def a_search_is_filtered_before_shadowing(patch: Patch) -> None:
+    """A filter uncovers the lower variant of a memory that does not pass it."""
+
+    @replaced(patch, search, "_chosen")
+    def chosen(_: Fault, view: View, depth: int, wanted: search.Filter, candidates: Any) -> Any:
+        def passes(upper: CompartmentReader, key: str) -> bool:
+            variant = upper.read(RecordKind.MEMORY, key)
+            as_candidate = [Candidate(key, variant.updated_at)] if variant is not None and variant.live else []
+            return any(wanted.of(upper, iter(as_candidate)))
+
+        uppers = view.visible[:depth]
+        passing = wanted.of(view.visible[depth], candidates)
+        return (each for each in passing if not any(passes(upper, each.key) for upper in uppers))
+
+
+@leak("statistics of what is hidden behind a filter")
+def a_filtered_search_says_that_more_is_hidden(patch: Patch) -> None:
+    @replaced(patch, search, "search")
+    def searched(real: Fault, view: View, *args: Any, wanted: search.Filter, **rest: Any) -> Any:
+        answer = real(view, *args, wanted=wanted, **rest)
+        hidden = [each for each in live(above(view.visible[0])) if wanted.tag in each.tags]
+        return replace(answer, value=replace(answer.value, complete=not hidden))
+
+
 @leak("bm25 statistics", by_model=True)
 def scores_use_the_statistics_of_one_level(patch: Patch) -> None:
     @replaced(patch, search, "Scorer")
@@ -336,10 +361,11 @@ def searches_are_cached_by_the_query_alone(patch: Patch) -> None:
     cache: dict[Any, Any] = {}
 
     @replaced(patch, SessionMemory, "search")
-    def find(real: Fault, self: SessionMemory, query: str, *, max_results: int | None = 10) -> Any:
-        if (query, max_results) not in cache:
-            cache[query, max_results] = real(self, query, max_results=max_results)
-        return cache[query, max_results]
+    def find(real: Fault, self: SessionMemory, query: str, **rest: Any) -> Any:
+        asked = (query, *sorted(rest.items()))
+        if asked not in cache:
+            cache[asked] = real(self, query, **rest)
+        return cache[asked]
 
     fresh_in_every_world(patch, cache)
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from tests.yardstick import traces as t
 
 from tidegate.policy.levels import Level
+from tidegate.records.times import write_timestamp
 from tidegate.search import analysis as text
 from tidegate.search import ranking as rank
 from tidegate.search import reranking as rerank
@@ -136,7 +137,7 @@ class Model:
             case t.Get():
                 return self.get(s, op.key)
             case t.Search():
-                return self.search(s, op.query, op.max_results)
+                return self.search(s, op)
             case t.Pages():
                 return {"memories": [shown(item) for item in self.tagged(s, op.tag)]}
             case t.Page():
@@ -153,7 +154,11 @@ class Model:
     def _other(self, op: t.Other, s: Session) -> Answer:
         match op:
             case t.Context():
-                tagged = [i for i in self.visible(s) if {"rule", "preference", "persona", "project"} & set(i.tags)]
+                tagged = [
+                    i
+                    for i in self.visible(s)
+                    if {"rule", "preference", "persona", "project"} & set(map(str.lower, i.tags))
+                ]
                 return {"included": len(tagged), "left_out": 0}
             case t.Plan():
                 self.todos[s.seat.agent, s.taint] = op.todos
@@ -337,12 +342,13 @@ class Model:
         return sorted((i for i in self.live(s) if self.variants(s, i.key)[0] is i), key=lambda i: i.key)
 
     def tagged(self, s: Session, tag: str | None) -> list[Item]:
-        return [i for i in self.visible(s) if tag is None or tag in i.tags]
+        return [i for i in self.visible(s) if tag is None or tag.lower() in map(str.lower, i.tags)]
 
     # The verbs
 
     def save(self, s: Session, key: str, content: str, tags: tuple[str, ...]) -> Answer:
-        key, stored = nfc(key), tuple(sorted({nfc(tag).strip() for tag in tags}))
+        alike = {nfc(tag).strip().lower(): nfc(tag).strip() for tag in reversed(tags)}  # of alike ones, the first
+        key, stored = nfc(key), tuple(sorted(alike.values()))
         own, old = self.at(s.seat.agent, s.taint), self.at(s.seat.agent, s.taint).get(key)
         self.enter(s, s.taint, "save")
         if old and old.live and (old.content, old.tags) == (content, stored):
@@ -367,21 +373,21 @@ class Model:
         below: Answer = {"newer_below": newest.level} if newest.updated_at > top.updated_at else {}
         return {"found": True, **shown(top, whole=True), **times, **below}
 
-    def search(self, s: Session, query: str, max_results: int) -> Answer:
-        asked, live = text.analyse_query(query), self.live(s)
+    def search(self, s: Session, op: t.Search) -> Answer:
+        asked, live = text.analyse_query(op.query), self.live(s)
         columns = {id(i): text.analyse(i.key, i.tags, i.content) for i in live}
         asked = corrected(asked, list(columns.values()))
         matches = {id(i): match(columns[id(i)], asked.terms) for i in live}
         totals = sum((rank.Statistics(1, matches[id(i)].lengths) for i in live), rank.Statistics())
         held = {t: sum(at in m.counts[::4] for m in matches.values()) for at, t in enumerate(asked.terms)}
         scorer = rank.Scorer(asked, asked.terms, held, totals)
-        found = [(scorer.score(matches[id(i)]), i) for i in self.visible(s)]
+        found = [(scorer.score(matches[id(i)]), i) for i in self.tagged(s, op.tag) if in_time(i, op)]
         found = best_first([(score, i) for score, i in found if matches[id(i)].counts])
         texts = [(score, " ".join((i.key, *i.tags, i.content))) for score, i in found]
         gains = rerank.rerank(asked, texts, rank.select_terms(asked, held), held, totals)
         found = best_first([(round(score + gain.total, 6), i) for (score, i), gain in zip(found, gains, strict=True)])
-        results = [{**shown(i), "score": score} for score, i in found[:max_results]]
-        return {"query": query, "results": results, "complete": True}
+        results = [{**shown(i), "score": score} for score, i in found[: op.max_results]]
+        return {"query": op.query, "results": results, "complete": True}
 
     def page(self, s: Session, index: int, tag: str | None, limit: int, after: str) -> Answer:
         rest = [i for i in self.tagged(s, tag) if i.key > after]
@@ -422,7 +428,7 @@ class Model:
             case "memory_delete":
                 return self.delete(s, str(sent["key"]))
             case "memory_search":
-                return self.search(s, str(sent["query"]), 10)
+                return self.search(s, t.Search(op.seat, str(sent["query"])))
             case _:
                 return {"memories": [shown(i) for i in self.visible(s)], "next_cursor": None}
 
@@ -437,6 +443,12 @@ def shown(item: Item, *, whole: bool = False) -> Answer:
     content = item.content if whole else item.content[:500]
     labels: Answer = {"classification": item.level, "tags": list(item.tags), "origin": "agent"}
     return {"key": item.key, "content": content, **labels, "updated_at": item.updated_at, **cut}
+
+
+def in_time(item: Item, op: t.Search) -> bool:
+    """Whether a memory was last saved within the bounds of a search."""
+    at = write_timestamp(item.updated_at)  # the texts sort like the times
+    return (op.since or at) <= at <= (op.until or at)
 
 
 def best_first(found: list[tuple[float, Item]]) -> list[tuple[float, Item]]:

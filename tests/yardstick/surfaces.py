@@ -19,7 +19,7 @@ from tests.server.mcp_peer import Peer, ServerProcess, serving
 from tests.yardstick import traces as t
 from tests.yardstick.backends import Backend, SqliteBackend
 from tests.yardstick.interference import Observer, compare, masked, part_of
-from tests.yardstick.worlds import NO_CURSOR, Answer, Outcome, World, tool_call
+from tests.yardstick.worlds import NO_CURSOR, Answer, Outcome, World, filters, tool_call
 
 from tidegate.server.resources import URI
 from tidegate.session import Session
@@ -154,7 +154,8 @@ def command_words(op: t.Verb, cursors: dict[int, str | None]) -> list[str] | Non
         case t.Get():
             return ["get", op.key]
         case t.Search():
-            return ["search", op.query, "-n", str(op.max_results)]
+            options = [word for name, value in filters(op).items() for word in (f"--{name}", value)]
+            return ["search", op.query, "-n", str(op.max_results), *options]
         case t.Delete():
             return ["delete", op.key]
         case t.Pages() | t.Page() | t.More():

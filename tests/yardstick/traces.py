@@ -77,6 +77,9 @@ class Search:
     query: str
     max_results: int = 10
     tool: bool = True
+    tag: str | None = None
+    since: str | None = None
+    until: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

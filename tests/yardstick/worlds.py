@@ -218,10 +218,9 @@ class World:
                 found = memory.get(op.key)
                 return results.found(unicodedata.normalize("NFC", op.key), found), found and asdict(found)
             case t.Search(tool=True):
-                arguments = {"query": op.query, "max_results": op.max_results}
-                return session.call_tool("memory_search", arguments), None
+                return session.call_tool(*tool_call(op, {})), None
             case t.Search():
-                hits = memory.search(op.query, max_results=op.max_results)
+                hits = memory.search(op.query, max_results=op.max_results, **filters(op))
                 return results.searched(op.query, hits), asdict(hits)
             case t.Delete(tool=True):
                 return session.call_tool("memory_delete", {"key": op.key}), None
@@ -325,6 +324,12 @@ def contents(compartment: CompartmentReader) -> Contents:
     return Contents(memories, others, compartment.statistics(), list(compartment.entries()), compartment.place)
 
 
+def filters(op: t.Search) -> dict[str, str]:
+    """The filters of a search, as arguments."""
+    given = {"tag": op.tag, "since": op.since, "until": op.until}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def tool_call(op: t.Verb, cursors: dict[int, str | None]) -> tuple[str, dict[str, object]]:
     """The tool that does it, and its arguments."""
     match op:
@@ -335,7 +340,7 @@ def tool_call(op: t.Verb, cursors: dict[int, str | None]) -> tuple[str, dict[str
         case t.Get():
             return "memory_get", {"key": op.key}
         case t.Search():
-            return "memory_search", {"query": op.query, "max_results": op.max_results}
+            return "memory_search", {"query": op.query, "max_results": op.max_results, **filters(op)}
         case t.Delete():
             return "memory_delete", {"key": op.key}
         case t.Pages() | t.Page():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,9 +11,9 @@ import click
 from tidegate.audit.chain import Action
 from tidegate.cli import output
 from tidegate.cli.common import AT_ALL_LEVELS, Group, info, open_owner, open_store, options, read_anchor_file, show
-from tidegate.errors import InvalidArgument, StorageError
+from tidegate.errors import StorageError
 from tidegate.records.record import RecordKind
-from tidegate.records.times import NotATimeError, read_timestamp, write_timestamp
+from tidegate.records.times import read_bound, write_timestamp
 
 if TYPE_CHECKING:
     from tidegate.audit.verify import ChainVerdict
@@ -49,8 +48,8 @@ def audit() -> None:
 @click.option(
     "--action", "actions", multiple=True, type=_ACTIONS, metavar="ACTION", help=f"{', '.join(_ACTIONS.choices)}."
 )
-@click.option("--since", metavar="TIME", help="Earliest time, ISO 8601. Without a zone it is UTC.")
-@click.option("--until", metavar="TIME", help="Latest time, ISO 8601, inclusive. Without a zone it is UTC.")
+@click.option("--since", metavar="TIME", help="Earliest day or time, ISO 8601. Without a zone it is UTC.")
+@click.option("--until", metavar="TIME", help="Latest day or time, ISO 8601, inclusive. Without a zone it is UTC.")
 @click.option("--last", type=click.IntRange(1, _LAST_MAX), metavar="N", help="Only the newest N entries.")
 def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: int | None) -> None:
     """Show audit entries, oldest first, one per line.
@@ -67,8 +66,8 @@ def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: 
             # --session names a session by its name or its ID.
             sessions=None if named is None else {named, *(id_ for id_, name in names.items() if name == named)},
             actions=[Action(action) for action in actions] or None,
-            since=_time("since", since),
-            until=_time("until", until),
+            since=read_bound(since, "since"),
+            until=read_bound(until, "until", end=True),
         )
         line, lines = None, store.owner(options().agent).find_audit_lines(wanted)
         for line in lines if last is None else deque(lines, last):
@@ -115,13 +114,6 @@ def _names(store: Store) -> Mapping[str, str]:
             raise
         info(f"{failure.message}; sessions are shown by their IDs")
         return {}
-
-
-def _time(option: str, text: str | None) -> datetime | None:
-    try:
-        return None if text is None else read_timestamp(text)
-    except NotATimeError as error:
-        raise InvalidArgument(f"{option}: {error}", argument=option) from None
 
 
 def _line(line: AuditLine, name: str | None) -> dict[str, Any]:

@@ -27,8 +27,9 @@ _KEY = "Exact key of the memory."
 )
 @click.argument("key", help="Short, stable name.")
 @click.argument("content", required=False, help="Text to save; read from standard input if omitted or -.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag to list it by; may be repeated.")
-def save(key: str, content: str | None, tags: tuple[str, ...]) -> None:
+@click.option("--tag", "tag", multiple=True, metavar="TAG", help="Tag to list it by; may be repeated.")
+@click.option("--tags", metavar="TAG,TAG", help="Several tags, separated by commas.")
+def save(key: str, content: str | None, tag: tuple[str, ...], tags: str | None) -> None:
     """Save CONTENT under KEY.
 
     A memory that exists under KEY at the same level is replaced; its earlier versions are kept. Standard input must be
@@ -37,7 +38,7 @@ def save(key: str, content: str | None, tags: tuple[str, ...]) -> None:
     if content is None and sys.stdin.isatty():
         raise InvalidArgument("content: is required; give it after KEY, or - for standard input", argument="content")
     text = standard_input("content") if content in (None, "-") else content
-    _call("memory_save", output.saved, key=key, content=text, tags=list(tags))
+    _call("memory_save", output.saved, key=key, content=text, tags=[*tag, *(tags or "").split(",")])
 
 
 @click.command(cls=Command, examples=("tidegate get user-name", "tidegate get user-name --json"))
@@ -55,30 +56,33 @@ def get(key: str) -> int:
     examples=(
         'tidegate search "what is the user called?"',
         "tidegate search launch -n 3 --level CONFIDENTIAL",
+        "tidegate search launch --tag project --since 2030-05-01",
         "tidegate search launhc --explain",
     ),
 )
 @click.argument("query", help="Plain words in any order and language; there is no query syntax.")
 @click.option("-n", "--max-results", type=int, metavar="N", help="Maximum number of results, 1 to 100. [default: 10]")
+@click.option("--tag", metavar="TAG", help="Only memories with this tag, in any letter case.")
+@click.option("--since", metavar="TIME", help="Only memories last saved from this day or time, ISO 8601, UTC.")
+@click.option("--until", metavar="TIME", help="Only memories last saved up to this day or time, inclusive.")
 @click.option("--explain", is_flag=True, help="Show the search terms and the parts of each score.")
-def search(query: str, max_results: int | None, *, explain: bool) -> None:
+def search(query: str, max_results: int | None, *, explain: bool, **filters: str | None) -> None:
     """Find memories, best match first. Exit code 0 even without a match."""
     if explain:
         with open_session() as session:
-            explanation = session.memory.explain(query, max_results=max_results)
+            explanation = session.memory.explain(query, max_results=max_results, **filters)
         show(results.explained(query, explanation), output.explained(explanation))
         return
-    result, level = _call(
-        "memory_search", lambda result: _short(result["results"]), query=query, max_results=max_results
-    )
+    arguments = {"query": query, "max_results": max_results, **filters}
+    result, level = _call("memory_search", lambda result: _short(result["results"]), **arguments)
     if not result["results"]:
-        info(f"no match{_seen(level)}")
+        info(f"no match{' with these filters' if any(filters.values()) else ''}{_seen(level)}")
     if not result["complete"]:
         info("the search ended early: there may be more matches")
 
 
 @click.command(name="list", cls=Command, examples=("tidegate list", "tidegate list --tag persona --limit 10"))
-@click.option("--tag", metavar="TAG", help="Only memories with exactly this tag.")
+@click.option("--tag", metavar="TAG", help="Only memories with this tag, in any letter case.")
 @click.option("-n", "--limit", type=int, metavar="N", help="Maximum number of memories, 1 to 200. [default: 50]")
 @click.option("--cursor", metavar="CURSOR", help="Continue where the previous page ended.")
 def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:

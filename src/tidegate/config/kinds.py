@@ -65,7 +65,7 @@ def bad_setting(place: str, reason: str) -> InvalidArgument:
 def schema_of(table: type) -> dict[str, SettingKind]:
     """Return the kind of each setting of a dataclass, by key. A field without a known kind is not a setting."""
     hints = get_type_hints(table, include_extras=True)
-    kinds = {field.name: _kind_of(hints[field.name]) for field in fields(table)}
+    kinds = {field.name: _kind_of(hints[field.name]) for field in fields(table) if field.init}
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 

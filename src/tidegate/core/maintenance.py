@@ -143,7 +143,7 @@ def sweep(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) ->
 def _expired(owner_compartment: OwnerCompartment, expiry: Expiry, now: datetime) -> list[tuple[Record, datetime]]:
     """Return for each rule the memories with the oldest last save: all others expire later by that rule."""
     found: dict[str, tuple[Record, datetime]] = {}
-    for tag in (*expiry.tags, *([None] if owner_compartment.level in expiry.levels else [])):
+    for tag in (*expiry.folded, *([None] if owner_compartment.level in expiry.levels else [])):
         for record in owner_compartment.oldest(tag=tag, limit=SWEEP_STEP):
             expires_at = expiry.expires_at(record)
             if expires_at is not None and expires_at <= now:

@@ -14,6 +14,7 @@ from tidegate.records.cursor import read_cursor, write_cursor
 from tidegate.records.excerpt import LOOK_AHEAD, AnswerSize, excerpt
 from tidegate.records.memory import Deleted, Memory, Page, Saved
 from tidegate.records.record import Record, RecordKind
+from tidegate.records.tags import fold_tag
 from tidegate.storage.base import View, WritableView
 
 _UPDATED_AT = attrgetter("updated_at")
@@ -36,7 +37,7 @@ def get(view: View, key: str) -> Answer[Memory | None]:
 
 def page(view: View, *, tag: str | None, limit: int, cursor: str | None) -> Answer[Page]:
     """Return at most `limit` memories in key order after the cursor, each key once. Raises: InvalidArgument."""
-    own = view.visible[0]
+    own, tag = view.visible[0], None if tag is None else fold_tag(tag)
     after = read_cursor(cursor, own.agent, own.level, tag)
     size, memories, drawn_on = AnswerSize(), list[Memory](), list[Record]()
     batch = limit // len(view.visible) + 2  # from each level; most pages need no second batch

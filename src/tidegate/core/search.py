@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,25 +15,68 @@ from tidegate.core.gate import Answer
 from tidegate.records.excerpt import LOOK_AHEAD, AnswerSize, excerpt
 from tidegate.records.memory import Explanation, Hit, Hits, ScoreParts
 from tidegate.records.record import Record, RecordKind
+from tidegate.records.tags import found_under
 from tidegate.search import ranking as rank
 from tidegate.search import reranking as rerank
 from tidegate.search import spelling
 from tidegate.search.analysis import Query, Word
 from tidegate.search.ranking import Scorer, Statistics
 from tidegate.search.reranking import Gain
-from tidegate.storage.base import BudgetSpentError, Candidate, View
+from tidegate.storage.base import BudgetSpentError, Candidate, CompartmentReader, View
+
+_BATCH = rank.CANDIDATES_MAX
+PASSED_MAX = 5_000
+"""Candidates that one index lookup passes over because of a filter; then the search is reported as incomplete."""
 
 
-def search(view: View, query: Query, *, echoed: str, max_results: int) -> Answer[Hits]:
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which memories a search may find. tag: folded. since, until: of the last save, inclusive. None: any."""
+
+    tag: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def of(self, compartment: CompartmentReader, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+        """Yield the candidates that pass, all of one compartment. Raises: BudgetSpentError, after those before it."""
+        if self == ALL:
+            yield from candidates
+            return
+        passed, last = 0, False
+        while not last:
+            batch, spent = _batch(candidates)
+            kept = self._kept(compartment, batch)
+            yield from kept
+            passed += len(batch) - len(kept)
+            last = len(batch) < _BATCH
+            if spent or (passed > PASSED_MAX and not last):
+                raise BudgetSpentError
+
+    def _kept(self, compartment: CompartmentReader, batch: list[Candidate]) -> list[Candidate]:
+        found = [each for each in batch if self._in_time(each.updated_at)]
+        if self.tag is None or not found:
+            return found
+        records = compartment.read_several(RecordKind.MEMORY, [each.key for each in found], chars_max=0)
+        tags = {key: found_under(RecordKind.MEMORY, record.tags) for key, record in records.items()}
+        return [each for each in found if self.tag in tags.get(each.key, ())]
+
+    def _in_time(self, at: datetime) -> bool:
+        return (self.since is None or self.since <= at) and (self.until is None or at <= self.until)
+
+
+ALL = Filter()
+
+
+def search(view: View, query: Query, *, echoed: str, max_results: int, wanted: Filter = ALL) -> Answer[Hits]:
     """Return the visible memories that match, best first. echoed: other text that the answer will hold."""
     with view.snapshot():
-        return _hits(view, _ranked(view, query, max_results), echoed, max_results)
+        return _hits(view, _ranked(view, query, max_results, wanted), echoed, max_results)
 
 
-def explain(view: View, query: Query, *, max_results: int) -> Answer[Explanation]:
+def explain(view: View, query: Query, *, max_results: int, wanted: Filter = ALL) -> Answer[Explanation]:
     """Return the same hits, with the terms of the query and the parts of each score."""
     with view.snapshot():
-        ranking = _ranked(view, query, max_results)
+        ranking = _ranked(view, query, max_results, wanted)
         found = _hits(view, ranking, "", max_results)
     words = {word.text: word.terms for word in ranking.query.words}
     parts = [ScoreParts(each.score, each.base, *each.gain.rounded()) for each in ranking.best[: len(found.value.hits)]]
@@ -103,7 +147,7 @@ class _Corpus:
                 yield from compartment.vocabulary(first, below, limit=spelling.VOCABULARY_MAX)
 
 
-def _ranked(view: View, query: Query, max_results: int) -> _Ranking:
+def _ranked(view: View, query: Query, max_results: int, wanted: Filter) -> _Ranking:
     corpus = _Corpus(view)
     corpus.count(query.terms)
     query = _corrected(query, corpus)
@@ -113,14 +157,15 @@ def _ranked(view: View, query: Query, max_results: int) -> _Ranking:
     complete = all(compartment.index_whole() for compartment in view.visible)
     for depth, compartment in enumerate(view.visible):
         newest = list[Candidate]()
+        chosen = partial(_chosen, view, depth, wanted)
         held = corpus.held(depth, probe)  # no term of the probe was too common to be counted
         scorer = Scorer(query, held, corpus.frequencies, corpus.statistics)
         try:
             if held:
-                for each in _unshadowed(view, depth, compartment.candidates(held)):
+                for each in chosen(compartment.candidates(held)):
                     found[each.key, depth] = _Found(each.key, depth, each.updated_at, scorer.score(each.match))
             if common:  # too common to be looked up: the texts of the newest decide their scores
-                for each in _unshadowed(view, depth, compartment.newest(common)):
+                for each in chosen(compartment.newest(common)):
                     newest.append(each)
                     found.setdefault((each.key, depth), _Found(each.key, depth, each.updated_at, 0.0))
         except BudgetSpentError:
@@ -140,27 +185,28 @@ def _corrected(query: Query, corpus: _Corpus) -> Query:
     return spelling.corrected(query, suggestions, corpus.frequencies)
 
 
+def _chosen(view: View, depth: int, wanted: Filter, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+    """Yield the first candidates that count: shadow first, then filter, then limit (P5). Raises: BudgetSpentError."""
+    return islice(wanted.of(view.visible[depth], _unshadowed(view, depth, candidates)), rank.CANDIDATES_MAX)
+
+
 def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
-    """Yield the first candidates without a variant above: shadow first, then limit (P5).
-
-    Raises: BudgetSpentError, after the candidates found before it.
-    """
-    left, spent = rank.CANDIDATES_MAX, False
-    while left and not spent:
-        batch, spent = _batch(candidates, left)
+    """Yield the candidates without a variant above. Raises: BudgetSpentError, after the candidates found before it."""
+    last = False
+    while not last:
+        batch, spent = _batch(candidates)
         hidden = records.shadowed(view, depth, RecordKind.MEMORY, [each.key for each in batch])
-        visible = [each for each in batch if each.key not in hidden]
-        yield from visible
-        left = left - len(visible) if batch else 0
-    if spent:
-        raise BudgetSpentError
+        yield from (each for each in batch if each.key not in hidden)
+        last = len(batch) < _BATCH
+        if spent:
+            raise BudgetSpentError
 
 
-def _batch(candidates: Iterator[Candidate], most: int) -> tuple[list[Candidate], bool]:
+def _batch(candidates: Iterator[Candidate]) -> tuple[list[Candidate], bool]:
     """Return the next candidates, and whether the work limit ended them: those found before it count."""
     batch: list[Candidate] = []
     try:
-        for each in islice(candidates, most):
+        for each in islice(candidates, _BATCH):
             batch.append(each)
     except BudgetSpentError:
         return batch, True

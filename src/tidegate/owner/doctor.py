@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -20,8 +20,10 @@ from tidegate.core.variants import WHOLE, every
 from tidegate.errors import StorageError, TidegateError
 from tidegate.owner.doctor_sessions import AuditedSessions
 from tidegate.policy.levels import Level
+from tidegate.records.expiry import Expiry
 from tidegate.records.finding import Finding, Remedy, error, warning
 from tidegate.records.record import RecordKind
+from tidegate.records.tags import fold_tag
 from tidegate.search.analysis import analyse
 from tidegate.search.ranking import FREQUENCY_MAX, Statistics
 from tidegate.search.spelling import is_word
@@ -33,6 +35,7 @@ from tidegate.storage.sqlite.home_checks import databases, examine_files, examin
 from tidegate.storage.sqlite.provider import SqliteProvider
 
 _PAGE = 500
+_SPELLINGS_MAX = 3
 _FORGED = (
     "Erase the agent, then restore it from a backup made before the chain was changed. `tidegate audit verify --anchor "
     "FILE` helps to find when that was."
@@ -80,11 +83,11 @@ class Doctor:
         try:
             settings = read_settings(self.home)
             findings = list(examine_key_file(settings.audit.key_file) if settings.audit.key_file else ())
-            return _Settings(findings, chains_checked=True, secret=settings.audit.secret())
+            return _Settings(findings, True, settings.audit.secret(), settings.expiry)
         except TidegateError as failure:
             advice = "Correct it. Until then no command works, every call to a server fails, and no chain is checked."
             problem = _without_name(failure.message, CONFIG_NAME)
-            return _Settings([error(CONFIG_NAME, problem, advice)], chains_checked=False, secret=None)
+            return _Settings([error(CONFIG_NAME, problem, advice)], False, None, Expiry())
 
     def _guidance(self, agent: str) -> Iterator[Finding]:
         try:
@@ -125,6 +128,7 @@ class Doctor:
                     found += _contents(compartment, where)
                 yield from self._repaired(found, path, compartment)
                 yield from self._chain(compartment, where, settings)
+                yield from _newly_expiring(compartment, where, settings.expiry)
                 audited.add(compartment.entries(), level)
         except StorageError as failure:
             yield error(
@@ -162,6 +166,7 @@ class _Settings:
     findings: list[Finding]
     chains_checked: bool
     secret: bytes | None
+    expiry: Expiry
 
 
 def _without_name(message: str, name: str) -> str:
@@ -174,6 +179,25 @@ def _databases(files: HomeFiles, agent: str) -> list[Level]:
         return databases(files, agent)
     except StorageError:
         return []  # already reported
+
+
+def _newly_expiring(compartment: OwnerCompartment, where: str, expiry: Expiry) -> Iterator[Finding]:
+    """Yield for each rule on a tag how many memories it covers only because tags are compared without case or form."""
+    spellings: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    if expiry.tags:
+        for record in every(compartment, RecordKind.MEMORY, batch=_PAGE, chars_max=0):
+            for tag in expiry.newly_covers(record):
+                spellings[fold_tag(tag)][tag] += 1
+    for rule in sorted(expiry.tags):
+        if found := spellings.pop(fold_tag(rule), None):
+            number = found.total()
+            written = ", ".join(map(ascii, sorted(found)[:_SPELLINGS_MAX]))
+            yield warning(
+                where,
+                f"expiry.tags: the rule for {rule!a} also covers {number} "
+                f"{'memory whose' if number == 1 else 'memories whose'} tag is written differently, such as {written}",
+                "If they may expire, do nothing. Otherwise remove the rule, or save them again without that tag.",
+            )
 
 
 def _contents(compartment: OwnerCompartment, where: str) -> list[Finding]:

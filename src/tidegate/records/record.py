@@ -46,7 +46,7 @@ def least_trusted(origins: Iterable[Origin]) -> Origin:
 class Draft:
     """One version of a record, before a compartment stores it. It has no level: the compartment stamps its own (P2).
 
-    tags: NFC, trimmed, distinct, in code-point order.
+    tags: NFC, trimmed, distinct when folded, in code-point order.
     version: counts from 1, and on after a deletion.
     nonce: the random part of the audit commitment, from `audit.chain.nonce_of`; a purge removes it with the text.
     """

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 
 from tidegate.errors import InvalidArgument
 
+TIME_FORM = "such as 2030-05-01 or 2030-05-01T09:00Z"
+_LAST_OF_DAY = timedelta(days=1) - timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO = re.compile(
     r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
@@ -29,6 +31,9 @@ _UNITS = (1, 10**3, 10**6, 10**9)  # of a second; no number is plausible in two 
 _DURATION = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])|0", re.ASCII)
 _DURATION_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 DURATION_FORM = "a whole number followed by s, m, h, d or w, such as 90d or 12h"
+
+
+_DAY = re.compile(r"\s*\d{4}(-?)\d\d\1\d\d\s*", re.ASCII)
 
 
 class NotATimeError(ValueError):
@@ -61,6 +66,26 @@ def read_timestamp(value: object) -> datetime:
         return since_epoch or _iso(text, numeric=number is not None)
     except OverflowError:
         raise NotATimeError("is out of range") from None
+
+
+def read_bound(value: object, argument: str, *, end: bool = False) -> datetime | None:
+    """Return a bound that a caller gave, inclusive; None for none. end: the later one, for which a day is all of it.
+
+    value: as for `read_timestamp`, or a `datetime`, of UTC if it has no zone, or a `date`. Raises: InvalidArgument.
+    """
+    if value is None:
+        return None
+    try:
+        if isinstance(value, datetime):
+            return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        text = value.isoformat() if isinstance(value, date) else value
+        start = read_timestamp(text)
+        whole_day = end and isinstance(text, str) and _DAY.fullmatch(text) and start.time() == time()
+        return start + _LAST_OF_DAY if whole_day else start
+    except NotATimeError as error:
+        raise InvalidArgument(f"{argument}: {error}; give a day or a time, {TIME_FORM}", argument=argument) from None
+    except OverflowError:
+        raise InvalidArgument(f"{argument}: is out of range", argument=argument) from None
 
 
 def _since_epoch(number: float) -> datetime | None:

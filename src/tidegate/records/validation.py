@@ -11,6 +11,7 @@ from itertools import islice
 from tidegate.errors import InvalidArgument, LimitExceeded
 from tidegate.policy.levels import Level
 from tidegate.records.limits import Limits
+from tidegate.records.tags import distinct_tags
 
 _AGENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 # Names of devices on Windows, with any suffix after a dot.
@@ -50,9 +51,9 @@ def check_content(content: object, limits: Limits, argument: str = "content") ->
 
 
 def check_tags(tags: object, limits: Limits, argument: str = "tags") -> tuple[str, ...]:
-    """Check tags, and return them in NFC, trimmed, distinct, in code-point order.
+    """Check tags, and return them in NFC, trimmed, in code-point order; of those that compare alike, the first.
 
-    One string, or a JSON list in a string, counts as a list.
+    In one string, commas separate tags, unless it is a JSON list. In a list, a comma is a part of its tag.
     """
     sent = _items(tags, argument)
     if len(sent) > _SENT_TAGS_MAX:  # before looking at any
@@ -60,10 +61,10 @@ def check_tags(tags: object, limits: Limits, argument: str = "tags") -> tuple[st
     if not all(isinstance(item, str) for item in sent):
         raise InvalidArgument(f"{argument}: each must be a string", argument=argument)
     items = [str(item).strip() for item in sent]
-    distinct = {_label(argument, item, limits.tag_chars_max) for item in items if item != ""}
+    distinct = distinct_tags(_label(argument, item, limits.tag_chars_max) for item in items if item != "")
     if len(distinct) > limits.tags_max:
         raise _too_much(argument, "tags", limits.tags_max, len(distinct))
-    return tuple(sorted(distinct))
+    return distinct
 
 
 def check_arguments(arguments: object) -> Mapping[str, object]:
@@ -172,15 +173,15 @@ def _items(tags: object, argument: str) -> list[object]:
 
 
 def _listed(text: str) -> list[object]:
-    """Read a JSON list in a string, as some models send; any other string is one tag."""
+    """Read a JSON list in a string, as some models send; in any other string commas separate the tags."""
     if text.lstrip().startswith("["):
         try:
             parsed = json.loads(text)
         except (ValueError, RecursionError):
-            return [text]
+            parsed = None
         if isinstance(parsed, list):
             return parsed
-    return [text]
+    return list[object](text.split(","))
 
 
 def _too_much(argument: str, unit: str, limit: int, actual: int) -> LimitExceeded:

@@ -69,7 +69,7 @@ class CompartmentReader(ABC):
     ) -> list[Record]:
         """Return live records after the key `after`, in code-point order, at most `limit`, contents cut to `chars_max`.
 
-        tag: only those with exactly this tag. bygone: skip these, however many.
+        tag: only those with this tag; memories compare it folded. bygone: skip these, however many.
         """
 
     @abstractmethod

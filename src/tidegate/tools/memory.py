@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _READS = Annotations(read_only=True, destructive=False, idempotent=True)
 
-_KEY = schema.text("Key", "The exact key of the memory.")
+_KEY = schema.text("Key", "The exact key.")
 _SHORT: dict[str, Schema] = {
     "key": schema.TEXT,
     "content": schema.TEXT,
@@ -53,21 +53,18 @@ SAVE = Tool(
     title="Save a memory",
     description=(
         "Save a fact for later conversations. Use it without being asked when you learn something that will "
-        "matter later. Saving under an existing key replaces that memory and its tags."
+        "matter. A save under an existing key replaces that memory and its tags."
     ),
     input_schema=schema.inputs(
         {
             "key": schema.text(
                 "Key",
-                "A short, stable name, for example user-name or project-apollo-deadline. "
-                "Use the same key for the same fact.",
+                "A short, stable name, such as user-name or project-apollo-deadline. One fact, one key.",
             ),
-            "content": schema.text(
-                "Content", "What to remember, in sentences that make sense without this conversation."
-            ),
+            "content": schema.text("Content", "What to remember, in sentences that make sense on their own."),
             "tags": schema.array(
                 "Tags",
-                "Words to list it by, for example persona, preference, rule or project. Send all of them each time.",
+                "Words to list it by, such as persona, preference, rule or project. Send all each time.",
                 schema.TEXT,
             ),
         },
@@ -89,10 +86,7 @@ SAVE = Tool(
 GET = Tool(
     name="memory_get",
     title="Get a memory",
-    description=(
-        "Read one memory in full by its exact key. Use it when you know the key, or when memory_search or memory_list "
-        "cut the content."
-    ),
+    description=("Read one memory in full. Use it when you know the key, or when a search or a list cut the content."),
     input_schema=schema.inputs({"key": _KEY}, required=["key"]),
     output_schema=schema.outputs(
         {
@@ -107,7 +101,7 @@ GET = Tool(
             "updated_at": schema.TEXT,
             "newer_below": {
                 **schema.TEXT,
-                "description": "This key was saved later at this lower level. This memory may be out of date.",
+                "description": "This key was saved later at this lower level.",
             },
         }
     ),
@@ -119,15 +113,18 @@ SEARCH = Tool(
     name="memory_search",
     title="Search memories",
     description=(
-        "Find memories by words or by a question, in any language, best match first. Use it when a conversation starts "
+        "Find memories by words or a question, in any language, best match first. Use it when a conversation starts "
         "and before you ask the user a question."
     ),
     input_schema=schema.inputs(
         {
-            "query": schema.text("Query", "The words or the question. There is no query syntax."),
+            "query": schema.text("Query", "The words or the question."),
             "max_results": schema.limit(
-                "Maximum results", "How many memories to return.", most=RESULTS_MAX, default=RESULTS_DEFAULT
+                "Maximum results", "How many to return.", most=RESULTS_MAX, default=RESULTS_DEFAULT
             ),
+            "tag": schema.text("Tag", "Only with this tag."),
+            "since": schema.text("Since", "Only saved since then, such as 2030-05-01."),
+            "until": schema.text("Until", "Only saved up to then."),
         },
         required=["query"],
     ),
@@ -135,7 +132,7 @@ SEARCH = Tool(
         {
             "query": schema.TEXT,
             "results": schema.list_of({**_SHORT, "score": schema.NUMBER}),
-            "complete": {**schema.FLAG, "description": "False if the search stopped early: more may match."},
+            "complete": {**schema.FLAG, "description": "False: more may match."},
         }
     ),
     annotations=_READS,
@@ -146,14 +143,13 @@ LIST = Tool(
     name="memory_list",
     title="List memories",
     description=(
-        "List memories in the order of their keys. Use it to see every memory, or every memory "
-        "with one tag. To find one fact, use memory_search."
+        "List memories by key. Use it to see all of them, or all with one tag. To find one fact, use memory_search."
     ),
     input_schema=schema.inputs(
         {
-            "tag": schema.text("Tag", "List only memories with exactly this tag."),
-            "limit": schema.limit("Limit", "How many memories to return.", most=PAGE_MAX, default=PAGE_DEFAULT),
-            "cursor": schema.text("Cursor", "next_cursor from the previous result. Send the same tag again."),
+            "tag": schema.text("Tag", "Only with this tag."),
+            "limit": schema.limit("Limit", "How many to return.", most=PAGE_MAX, default=PAGE_DEFAULT),
+            "cursor": schema.text("Cursor", "next_cursor of the last result. Send the same tag again."),
         }
     ),
     output_schema=schema.outputs(
@@ -170,8 +166,8 @@ DELETE = Tool(
     name="memory_delete",
     title="Delete a memory",
     description=(
-        "Forget one memory by its exact key. Use it when the user asks you to forget something, or when a memory is "
-        "wrong and nothing replaces it. To correct a memory, save it again."
+        "Forget one memory. Use it when the user asks you to, or when a memory is wrong and nothing replaces it. "
+        "To correct one, save it again."
     ),
     input_schema=schema.inputs({"key": _KEY}, required=["key"]),
     output_schema=schema.outputs(
@@ -181,7 +177,7 @@ DELETE = Tool(
             "classification": schema.TEXT,
             "still_visible": {
                 **schema.TEXT,
-                "description": "A memory with this key is still visible at this level.",
+                "description": "This key is still visible at this level.",
             },
         }
     ),

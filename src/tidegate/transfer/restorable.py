@@ -82,8 +82,14 @@ def check_record(record: Record, bounds: RestoreBounds) -> None:
     """Check that a version could have been stored. Raises: InvalidArgument, LimitExceeded."""
     limits = bounds.limits
     check_key(record.nonce, Limits(), "nonce")
-    _require("tags", record.tags == check_tags(record.tags, limits if record.kind is RecordKind.MEMORY else OWN.limits))
+    _check_tags(record.tags, limits if record.kind is RecordKind.MEMORY else OWN.limits)
     _CHECKS[record.kind](record, bounds)
+
+
+def _check_tags(tags: tuple[str, ...], limits: Limits) -> None:
+    """Check stored tags. Two of them may compare alike: earlier versions stored such."""
+    check_tags(tags, limits)
+    _require("tags", tags == tuple(sorted(set(tags))) and all(check_tags([tag], limits) == (tag,) for tag in tags))
 
 
 def check_parents(parents: Mapping[str, str | None]) -> None:

@@ -13,6 +13,7 @@ from tidegate.audit.chain import STATE_ACTIONS, Action, AuditEvent, Entry, Pen, 
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import NONE_BYGONE, Bygone
 from tidegate.records.record import Draft, Record, RecordKind
+from tidegate.records.tags import compared, fold_tag, found_under
 from tidegate.search import ranking
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns
 from tidegate.search.ranking import Match, Statistics
@@ -67,7 +68,10 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         wanted = (
             record
             for record in records
-            if record.kind is kind and record.live and record.key > after and (tag is None or tag in record.tags)
+            if record.kind is kind
+            and record.live
+            and record.key > after
+            and (tag is None or compared(kind, tag) in found_under(kind, record.tags))
             if not bygone.holds(record)
         )
         return [replace(record, content=record.content[:chars_max]) for record in itertools.islice(wanted, limit)]
@@ -172,7 +176,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
 
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
         live = (record for (kind, _), record in self._records.items() if kind is RecordKind.MEMORY and record.live)
-        carrying = (record for record in live if tag is None or tag in record.tags)
+        carrying = (record for record in live if tag is None or fold_tag(tag) in found_under(record.kind, record.tags))
         return sorted(carrying, key=lambda record: (record.updated_at, record.key))[:limit]
 
     def index_whole(self) -> bool:

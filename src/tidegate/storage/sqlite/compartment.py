@@ -13,6 +13,7 @@ from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import NONE_BYGONE, Bygone
 from tidegate.records.record import Draft, Origin, Record, RecordKind
+from tidegate.records.tags import compared, found_under
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns, analyse
 from tidegate.search.ranking import COLUMN_WEIGHTS, FREQUENCY_MAX, Match, Statistics
 from tidegate.search.spelling import words_of
@@ -159,6 +160,7 @@ class SqliteCompartment(Compartment):
     def page(
         self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
     ) -> list[Record]:
+        tag = None if tag is None else compared(kind, tag)
         times = (bygone.all, bygone.tags.get(tag) if tag is not None else None)
         before = max((stamp(time) for time in times if time is not None), default=_NEVER)
         by_tag = _write_json({each: stamp(time) for each, time in bygone.tags.items()})
@@ -242,7 +244,7 @@ class SqliteCompartment(Compartment):
         else:
             self._db.execute(_KEEP_VERSION, (row,))
             self._db.execute(_REPLACE, (*version, *times, *lengths, row))
-        self._db.executemany(_TAG, [(draft.kind, tag, draft.key) for tag in draft.tags])
+        self._db.executemany(_TAG, [(draft.kind, tag, draft.key) for tag in found_under(draft.kind, draft.tags)])
         if columns is not None:
             self._index(row, columns)
 
@@ -270,7 +272,7 @@ class SqliteCompartment(Compartment):
         if level != self._label:  # P17: never overwritten, never read
             raise StorageError("key: has data of an unknown level; run `tidegate doctor`")
         if deleted_at is None:
-            self._db.executemany(UNTAG, [(kind, tag, key) for tag in _tags(tags)])
+            self._db.executemany(UNTAG, [(kind, tag, key) for tag in found_under(kind, _tags(tags))])
             if (
                 kind is RecordKind.MEMORY and self._db.execute(_IS_INDEXED, (row,)).fetchone()
             ):  # not so during a rebuild

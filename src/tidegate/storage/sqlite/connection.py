@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import apsw
 
+from tidegate.records.tags import fold_tag
 from tidegate.storage.base import BudgetSpentError
 
 Value = str | int | bytes | None
@@ -66,6 +67,7 @@ def open_file(path: Path, *, writable: bool, synchronous: str) -> SqliteConnecti
     _plan_once(connection)
     set_synchronous(connection, synchronous)
     connection.register_fts5_function("tally", _tally)
+    connection.create_scalar_function("fold", _fold, 1, deterministic=True)
     return connection
 
 
@@ -285,6 +287,11 @@ def _keep_temporary_data_in_memory(connection: SqliteConnection) -> None:
 def _plan_once(connection: SqliteConnection) -> None:
     """Keep one plan per statement for all values: otherwise some, also of FTS5, are compiled at each run."""
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+
+
+def _fold(*tag: Any) -> Any:
+    """Return a tag as tags are compared. Not for confined connections: only checks and upgrades fold in SQL."""
+    return fold_tag(tag[0]) if isinstance(tag[0], str) else tag[0]
 
 
 def _tally(api: apsw.FTS5ExtensionApi, *_arguments: object) -> bytes:

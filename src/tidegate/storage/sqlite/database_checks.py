@@ -48,7 +48,8 @@ _INDEX = (
     f"SELECT count(*) FROM (SELECT id FROM terms_docsize EXCEPT {_LIVE})",
 )
 _TAGS_OF_RECORDS = f"""
-SELECT records.kind, json_each.value, records.key FROM records, json_each(records.tags) WHERE {_OURS}
+SELECT DISTINCT records.kind, iif(records.kind = 'memory', fold(json_each.value), json_each.value), records.key
+FROM records, json_each(records.tags) WHERE {_OURS}
 """
 _TAGS = (
     f"SELECT count(*) FROM ({_TAGS_OF_RECORDS} EXCEPT SELECT kind, tag, key FROM tags)",

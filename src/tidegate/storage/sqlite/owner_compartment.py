@@ -8,6 +8,7 @@ from datetime import datetime
 
 from tidegate.audit.chain import Entry
 from tidegate.records.record import Record, RecordKind
+from tidegate.records.tags import fold_tag, found_under
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns
 from tidegate.storage.base import OwnerCompartment, VersionId
 from tidegate.storage.sqlite.compartment import UNTAG, VERSION, SqliteCompartment, stamp
@@ -99,7 +100,9 @@ class SqliteOwnerCompartment(SqliteCompartment, OwnerCompartment):
         if newest:
             self.put(record, columns)
             if record.deleted_at is not None:
-                self._db.executemany(UNTAG, [(record.kind, tag, record.key) for tag in record.tags])
+                self._db.executemany(
+                    UNTAG, [(record.kind, tag, record.key) for tag in found_under(record.kind, record.tags)]
+                )
                 self._db.execute(_HIDE, (stamp(record.deleted_at), record.kind, record.key))
             return
         version = (record.version, self.level.name, record.content, json.dumps(record.tags, ensure_ascii=False))
@@ -112,7 +115,7 @@ class SqliteOwnerCompartment(SqliteCompartment, OwnerCompartment):
         if tag is None:
             rows = self._db.execute(_OLDEST, (self.level.name, limit))
         else:
-            rows = self._db.execute(_OLDEST_OF_TAG, (tag, self.level.name, limit))
+            rows = self._db.execute(_OLDEST_OF_TAG, (fold_tag(tag), self.level.name, limit))
         return [self._record(RecordKind.MEMORY, row) for row in rows]
 
     def index_started(self) -> bool:

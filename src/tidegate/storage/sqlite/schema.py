@@ -5,7 +5,7 @@ Times are whole microseconds since 1970 in UTC. Levels are written by name. `PRA
 
 from __future__ import annotations
 
-COMPARTMENT_VERSION = 3
+COMPARTMENT_VERSION = 4
 CONTROL_VERSION = 3
 
 UNCONFIRMED = "?"
@@ -165,6 +165,12 @@ DROP TABLE compartment;
 INSERT INTO compartment SELECT * FROM before;
 DROP TABLE before;
 {_STANDINGS}""",
+    # The tags of memories were compared as they are written; now they are compared folded.
+    3: """
+DELETE FROM tags WHERE kind = 'memory';
+INSERT INTO tags SELECT DISTINCT records.kind, fold(json_each.value), records.key FROM records, json_each(records.tags)
+WHERE records.kind = 'memory' AND deleted_at IS NULL AND level IN (SELECT level FROM compartment);
+""",
 }
 """For each earlier version of a compartment's schema, the upgrade to the next. An index of analysis 0 is rebuilt."""
 
