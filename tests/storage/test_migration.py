@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import zipfile
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
+import apsw
 import pytest
 from tests.storage.scene import raw
 from tests.storage.soundness import unsound
 
 import tidegate
 from tidegate import Level
+from tidegate.owner.doctor import Doctor
 from tidegate.storage.sqlite import migration as sqlite_migration
 from tidegate.storage.sqlite.migration import copies_of
 from tidegate.storage.sqlite.schema import COMPARTMENT_VERSION, CONTROL_VERSION
+from tidegate.store import utc_now
 
 FIXTURES = {version: Path(__file__).parent / "fixtures" / f"schema-{version}.zip" for version in (1, 2)}
 AGENT = "assistant"
@@ -202,3 +206,24 @@ def test_a_migration_of_the_control_store_that_is_cut_short_leaves_the_old_file(
     assert raw(old / "control.db", "PRAGMA user_version") == [(1,)]
     with tidegate.open(old) as store:
         assert store.resume(AGENT, "main").taint is Level.CONFIDENTIAL
+
+
+def test_the_tags_of_the_third_schema_are_compared_folded_and_kept_as_they_were(home: Path) -> None:
+    with tidegate.open(home) as store:
+        session = store.session(AGENT, "main")
+        session.memory.save("k", "words", ["Work", "Ｄrink"])
+        session.jobs.create("job", "@daily", "look")
+        session.jobs.post("job", "{}", event_id="ID")
+    with closing(apsw.Connection(str(database(home)))) as db:  # as that version left it
+        db.execute("DELETE FROM tags WHERE kind = 'memory'")
+        db.execute("INSERT INTO tags VALUES ('memory', 'Work', 'k'), ('memory', 'Ｄrink', 'k')")
+        events = db.execute("SELECT kind, tag, key FROM tags WHERE kind <> 'memory'").fetchall()
+        db.pragma("user_version", 3)
+    with tidegate.open(home) as store:
+        memory = store.session(AGENT).memory
+        assert [each.key for tag in ("WORK", "drink") for each in memory.list(tag)] == ["k", "k"]
+        assert [hit.tags for hit in memory.search("words", tag="work")] == [("Work", "Ｄrink")]
+        assert all(not verdict.problems for verdict in store.owner(AGENT).verify())
+    assert set(events) < set(raw(database(home), "SELECT kind, tag, key FROM tags"))
+    problems = [each.problem for each in Doctor(home, utc_now, False, lambda _: None).examine()]
+    assert not any("tags" in problem for problem in problems)
