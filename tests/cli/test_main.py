@@ -244,7 +244,7 @@ def redirected(home: Path, streams: str, *words: str) -> subprocess.CompletedPro
 @pytest.mark.parametrize(
     ("streams", "words"),
     [
-        (">&-", ["export"]),
+        (">&-", ["export", "--level", "INTERNAL"]),
         (">&-", ["list", "--json"]),
         (">&-", ["--help"]),
         ("1</dev/null", ["get", "k"]),

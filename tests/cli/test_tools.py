@@ -137,7 +137,9 @@ def test_trust_asks_at_a_terminal(
         return answer
 
     monkeypatch.setattr("click.confirm", agree)
-    monkeypatch.setattr(cli_common, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(
+        cli_common, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True), stdout=sys.stdout)
+    )
     assert cli("tools", "trust", "hostile").code == code
     assert asked == ["Trust the tools of hostile as they are now?"]
     assert bool(Pins(configured).of("hostile")) is answer

@@ -160,8 +160,8 @@ def test_the_kind_of_a_file_is_said_and_whether_it_was_detected(cli: Run, tmp_pa
     path = tmp_path / "memories.json"
     path.write_text('{"results": [{"id": "1", "memory": "Likes tea"}], "relations": []}')
     ran = cli("import", str(path))
-    assert ran.out.startswith("imported from mem0 (detected; --from overrides) at PUBLIC: 1 created")
-    assert cli("import", str(path), "--from", "mem0").out.startswith("imported from mem0 at PUBLIC: 0 created")
+    assert ran.out.startswith("imported from mem0 (detected; --from overrides) at INTERNAL: 1 created")
+    assert cli("import", str(path), "--from", "mem0").out.startswith("imported from mem0 at INTERNAL: 0 created")
     assert cli("import", str(path), "--from", "mem0", "--json").json["detected"] is False
 
 
@@ -293,7 +293,9 @@ def test_a_restore_at_a_terminal_does_what_was_answered(
     cli("backup", path)
     asked: list[str] = []
     monkeypatch.setattr("click.confirm", lambda text, **_: asked.append(text) or answer)
-    monkeypatch.setattr("tidegate.cli.common.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(
+        "tidegate.cli.common.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True), stdout=sys.stdout)
+    )
     ran = cli("restore-backup", path, *other)
     assert (ran.code, asked) == (code, ["Restore assistant: 1 version, 1 audit entry, 0 sessions?"])
     assert (tmp_path / "other").exists() is answer

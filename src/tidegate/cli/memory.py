@@ -17,6 +17,13 @@ from tidegate.tools import results
 _KEY = "Exact key of the memory."
 
 
+def _filled(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Refuse a filter that is empty, as of a variable that is not set: for a tool it would be no filter at all."""
+    if value is not None and not value.strip():
+        raise InvalidArgument(f"{option.name}: must not be empty; omit it to see all", argument=option.name)
+    return value
+
+
 @click.command(
     cls=Command,
     examples=(
@@ -62,9 +69,13 @@ def get(key: str) -> int:
 )
 @click.argument("query", help="Plain words in any order and language; there is no query syntax.")
 @click.option("-n", "--max-results", type=int, metavar="N", help="Maximum number of results, 1 to 100. [default: 10]")
-@click.option("--tag", metavar="TAG", help="Only memories with this tag, in any letter case.")
-@click.option("--since", metavar="TIME", help="Only memories last saved from this day or time, ISO 8601, UTC.")
-@click.option("--until", metavar="TIME", help="Only memories last saved up to this day or time, inclusive.")
+@click.option("--tag", metavar="TAG", callback=_filled, help="Only memories with this tag, in any letter case.")
+@click.option(
+    "--since", metavar="TIME", callback=_filled, help="Only memories last saved from this day or time, ISO 8601, UTC."
+)
+@click.option(
+    "--until", metavar="TIME", callback=_filled, help="Only memories last saved up to this day or time, inclusive."
+)
 @click.option("--explain", is_flag=True, help="Show the search terms and the parts of each score.")
 def search(query: str, max_results: int | None, *, explain: bool, **filters: str | None) -> None:
     """Find memories, best match first. Exit code 0 even without a match."""
@@ -82,7 +93,7 @@ def search(query: str, max_results: int | None, *, explain: bool, **filters: str
 
 
 @click.command(name="list", cls=Command, examples=("tidegate list", "tidegate list --tag persona --limit 10"))
-@click.option("--tag", metavar="TAG", help="Only memories with this tag, in any letter case.")
+@click.option("--tag", metavar="TAG", callback=_filled, help="Only memories with this tag, in any letter case.")
 @click.option("-n", "--limit", type=int, metavar="N", help="Maximum number of memories, 1 to 200. [default: 50]")
 @click.option("--cursor", metavar="CURSOR", help="Continue where the previous page ended.")
 def list_(tag: str | None, limit: int | None, cursor: str | None) -> None:
