@@ -686,9 +686,9 @@ def test_an_erase_removes_what_a_link_leads_to(made: Path, tmp_path: Path) -> No
 
 def test_what_a_rule_newly_covers_is_named(made: Path) -> None:
     with tidegate.open(made) as store:
-        store.session(AGENT).memory.save("a", "words", ["Temp", "u"])
-        store.session(AGENT).memory.save("b", "words", ["TEMP"])
-        store.session(AGENT).memory.save("c", "words", ["temp"])
+        store.session(AGENT, level=Level.PUBLIC).memory.save("a", "words", ["Temp", "u"])
+        store.session(AGENT, level=Level.PUBLIC).memory.save("b", "words", ["TEMP"])
+        store.session(AGENT, level=Level.PUBLIC).memory.save("c", "words", ["temp"])
         store.session(AGENT, level=Level.RESTRICTED).memory.save("d", "words", ["T"])
     (made / "config.toml").write_text('[expiry.tags]\ntemp = "9000d"\nt = "9000d"\nnone = "1d"\n', encoding="utf-8")
     assert told(made) == [

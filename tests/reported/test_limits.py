@@ -21,7 +21,7 @@ ANSWER_BYTES_MAX = 100_000
 MEBIBYTE = 1024 * 1024
 
 
-@pytest.mark.parametrize("number", [-1, 0, 101, 10**9, 2**63, 2**63 - 1, 1.5, "5", True, math.nan, math.inf, [], {}])
+@pytest.mark.parametrize("number", [-1, 0, 101, 10**9, 2**63, 2**63 - 1, 1.5, "5", True, math.nan, math.inf, {}])
 def test_x01_a_number_of_results_that_is_none_is_refused_by_name(session: Session, number: object) -> None:
     with pytest.raises(InvalidArgument, match="max_results"):
         session.call_tool("memory_search", {"query": "a", "max_results": number})

@@ -210,7 +210,7 @@ def test_a_migration_of_the_control_store_that_is_cut_short_leaves_the_old_file(
 
 def test_the_tags_of_the_third_schema_are_compared_folded_and_kept_as_they_were(home: Path) -> None:
     with tidegate.open(home) as store:
-        session = store.session(AGENT, "main")
+        session = store.session(AGENT, "main", Level.PUBLIC)
         session.memory.save("k", "words", ["Work", "Ｄrink"])
         session.jobs.create("job", "@daily", "look")
         session.jobs.post("job", "{}", event_id="ID")

@@ -14,8 +14,6 @@ from tidegate.worker.quiet_answer import is_quiet
 QUIET = [
     "",
     " \n",
-    "...",
-    "```\n```",
     "NOTHING",
     " nothing.\n",
     "**NOTHING**",
@@ -94,6 +92,8 @@ TOLD = [
     '"fire"',
     "[" * 5_000 + "NOTHING" + "a",
     "5",
+    "...",
+    '"]}]',
     "€",
     "NOTHING " * 1_000,
 ]

@@ -20,8 +20,6 @@ _MARKUP = re.compile(
 )
 _FENCE = re.compile(r"^[ >]*(?:```|~~~) ?(?:json|markdown|md|plaintext|text|txt)\b", re.MULTILINE | re.IGNORECASE)
 _NUMBER = re.compile(r"^[ >]*\d{1,2}[.)](?=\s)", re.MULTILINE)
-_NO_WORD = frozenset("PZCM")
-"""Punctuation, blanks, invisible characters and marks. An answer of these alone says nothing; one of emoji may."""
 
 
 def is_quiet(answer: str) -> bool:
@@ -37,9 +35,7 @@ def is_quiet(answer: str) -> bool:
         text = dressing.sub("", text)
     bare = unicodedata.normalize("NFKC", html.unescape(_unquoted(text))).casefold()
     left = "".join(filter(str.isalnum, bare))
-    if not left:
-        return all(char in "`$+<=>^|~" or unicodedata.category(char)[0] in _NO_WORD for char in bare)
-    return re.fullmatch(rf"(?:{NOTHING.casefold()})+", left) is not None
+    return not bare.strip() or re.fullmatch(rf"(?:{NOTHING.casefold()})+", left) is not None
 
 
 def _unquoted(text: str) -> str:
