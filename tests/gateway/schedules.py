@@ -128,7 +128,7 @@ class World:
         if not settled and not row.taint.can_flow_to(classification.sink):
             self.wrong.append("a later byte was sent to a sink below the taint")
 
-    def released(self, source: Level) -> None:
+    def released(self, source: Level, claimed: Level) -> None:
         """A result became part of the conversation."""
         row = self.row()
         self.count("released")
@@ -136,7 +136,11 @@ class World:
             self.wrong.append("a result was released after the session ended")
         if not source.can_flow_to(row.taint):
             self.wrong.append("a result was released to a session below its source")
-        self.seen = max(self.seen, source)
+        if not claimed.can_flow_to(row.taint):
+            self.wrong.append("a result was released to a session below its label")
+        if not claimed.can_flow_to(source):
+            self.count("labelled")
+        self.seen = max(self.seen, source, claimed)
 
 
 class FakeConnection:
@@ -163,7 +167,8 @@ class FakeConnection:
         if self._world.random.random() < 0.3 and classification is not None:
             self._later(check, classification)
         await step()
-        return Reply("text", failed=False)
+        claimed = self._world.random.choice([Level.PUBLIC, Level.PUBLIC, *Level])
+        return Reply(claimed.name, failed=False, claimed=claimed)
 
     async def close(self) -> None:
         self._closed = True

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from tests.gateway.conftest import AT, ECHO
 
+import tidegate
 from tidegate.audit.chain import Action
 from tidegate.config.servers import Server
 from tidegate.errors import Refused, StorageError
@@ -34,6 +36,7 @@ class Fake:
 
     acts: list[str] = field(default_factory=list)
     opened: int = 0
+    claimed: Level = PUBLIC
     during: Callable[[str], Awaitable[None]] | None = None
 
     async def act(self, what: str) -> None:
@@ -61,7 +64,7 @@ class FakeConnection:
     async def call(self, check: Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
         check(True)
         await self.fake.act(f"call {self.server.name}")
-        return Reply(f"{tool} {dict(arguments)}", failed=False)
+        return Reply(f"{tool} {dict(arguments)}", failed=False, claimed=self.fake.claimed)
 
     async def close(self) -> None:
         await self.fake.act(f"close {self.server.name}")
@@ -192,6 +195,120 @@ def test_p9_calls_raises_and_refusals_are_audited_in_the_chain_of_the_new_level_
         (Action.REFUSE, "call web__echo P14"),
     ]
     assert entries(store, RESTRICTED) == []
+
+
+# Labels
+
+
+def test_p4_a_label_raises_after_the_answer_and_before_its_release(
+    gateway: Gateway, fake: Fake, store: Store, session: Session, home: Path
+) -> None:
+    async def look(_: str) -> None:
+        assert session.taint is PUBLIC
+
+    fake.during, fake.claimed = look, CONFIDENTIAL
+
+    async def act() -> Level:
+        await gateway.call("web__echo")
+        return session.taint
+
+    assert asyncio.run(act()) is CONFIDENTIAL
+    with tidegate.open(home) as other:
+        assert other.resume("ada", "main").taint is CONFIDENTIAL, "durably"
+    assert entries(store, PUBLIC) == [(Action.CALL, "web__echo")]
+    assert entries(store, CONFIDENTIAL) == [(Action.RAISE, "PUBLIC to CONFIDENTIAL: label of web__echo")]
+    with pytest.raises(Refused, match="may not go to this tool"):
+        call(gateway, "web__echo")
+
+
+def test_p4_a_label_above_the_ceiling_withholds_the_result_and_is_audited(
+    gateway: Gateway, fake: Fake, store: Store, session: Session
+) -> None:
+    store.sessions.set_ceiling(session.id, INTERNAL)
+    fake.claimed = CONFIDENTIAL
+    with pytest.raises(Refused) as caught:
+        call(gateway, "web__echo")
+    assert caught.value.message.startswith(
+        "web__echo: the result was withheld: its label exceeds the session's ceiling"
+    )
+    assert SECRET not in str(caught.value.to_dict())
+    assert session.taint is PUBLIC
+    assert entries(store, PUBLIC)[-1] == (Action.REFUSE, "result web__echo P4")
+    fake.claimed = INTERNAL
+    assert SECRET in call(gateway, "web__echo")
+    assert fake.opened == 1
+    assert session.taint is INTERNAL
+
+
+@pytest.mark.parametrize("claimed", [PUBLIC, INTERNAL, CONFIDENTIAL])
+def test_p14_a_label_at_or_below_the_taint_changes_nothing(
+    gateway: Gateway, fake: Fake, store: Store, session: Session, claimed: Level
+) -> None:
+    fake.claimed = claimed
+    call(gateway, "plans__echo")
+    assert session.taint is CONFIDENTIAL
+    assert entries(store, CONFIDENTIAL) == [
+        (Action.CALL, "plans__echo"),
+        (Action.RAISE, "PUBLIC to CONFIDENTIAL: plans__echo"),
+    ]
+
+
+def test_p7_a_label_raises_no_session_that_has_ended(
+    gateway: Gateway, fake: Fake, store: Store, session: Session
+) -> None:
+    async def reset(what: str) -> None:
+        if what == "call web":
+            store.sessions.reset(session.id)
+
+    fake.during, fake.claimed = reset, CONFIDENTIAL
+    with pytest.raises(Refused, match="session ended"):
+        call(gateway, "web__echo")
+    assert entries(store, CONFIDENTIAL) == []
+
+
+def test_a_label_that_waits_for_the_disk_stops_no_other_call(store: Store, session: Session, pins: Pins) -> None:
+    """The raise is made in another thread; what releases the result only finds it made."""
+    hopped, released = list[str](), list[str]()
+    real = store.flow.check_result
+
+    def checked(*given: Any) -> Level:
+        released.append("hop" if hopping else "loop")
+        return real(*given)
+
+    hopping = False
+
+    async def hop(act: Callable[..., T], *arguments: Any) -> T:
+        nonlocal hopping
+        hopping = True
+        try:
+            return act(*arguments)
+        finally:
+            hopping = False
+            hopped.append("x")
+
+    fake = Fake(claimed=INTERNAL)
+    gateway = Gateway(store, session, SERVERS, pins, connect=fake.open, hop=hop)
+    gateway._flow.check_result = checked  # type: ignore[method-assign]
+    call(gateway, "web__echo")
+    assert released == ["hop", "loop"]
+    fake.claimed = PUBLIC
+    call(gateway, "plans__echo")
+    assert released == ["hop", "loop", "loop"]
+
+
+def test_a_result_says_the_taint_at_its_release(gateway: Gateway, fake: Fake, session: Session) -> None:
+    async def raise_meanwhile(what: str) -> None:
+        if what == "call web":
+            session.raise_taint(INTERNAL)
+
+    async def level(tool: str) -> Level:
+        return (await gateway.call(tool)).level
+
+    fake.during = raise_meanwhile
+    assert asyncio.run(level("web__echo")) is INTERNAL
+    assert asyncio.run(level("plans__echo")) is CONFIDENTIAL
+    fake.claimed = RESTRICTED
+    assert asyncio.run(level("plans__echo")) is RESTRICTED
 
 
 @pytest.mark.parametrize("moment", ["open web", "list web", "call web"])

@@ -22,11 +22,14 @@ from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused
 from tidegate.gateway import connections
 from tidegate.gateway.gateway import Gateway
+from tidegate.gateway.pins import Pins
 from tidegate.gateway.process import LINE_BYTES_MAX
 from tidegate.gateway.replies import Result
 from tidegate.gateway.wire_guard import CALL_BYTES_MAX, CALL_MESSAGES_MAX
 from tidegate.policy.levels import Level
+from tidegate.records.record import Origin
 from tidegate.session import Session
+from tidegate.store import Store
 
 T = TypeVar("T")
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
@@ -195,6 +198,60 @@ def test_p14_an_error_counts_as_a_result_and_is_marked_as_data(echo: Callable[..
 def test_p4_what_a_result_claims_to_be_changes_nothing(echo: Callable[..., Result], session: Session) -> None:
     assert data(echo(hostile("lies", CONFIDENTIAL, CONFIDENTIAL))) == "harmless"
     assert session.taint is CONFIDENTIAL
+
+
+LABELLED = [
+    ({"_meta": {"ifc": {"integrity": "untrusted", "confidentiality": "private"}}}, INTERNAL),
+    ({"_meta": {"ifc": {"integrity": "trusted", "confidentiality": ["ada"]}}}, INTERNAL),
+    ({"_meta": {"sensitiveHint": "medium"}}, CONFIDENTIAL),
+    ({"_meta": {"annotations": {"sensitiveHint": "high"}}}, RESTRICTED),
+    ({"annotations": {"privateHint": True}}, INTERNAL),
+    ({"annotations": "secret"}, RESTRICTED),
+    ({"_meta": {"ifc": "secret"}, "isError": True}, RESTRICTED),
+    ({"content": [{"type": "text", "text": "x", "annotations": {"sensitiveHint": "low"}}]}, INTERNAL),
+    (
+        {"content": [{"type": "text", "text": "x", "_meta": {"security_label": {"confidentiality": "private"}}}]},
+        INTERNAL,
+    ),
+    (
+        {"content": [{"type": "resource", "resource": {"uri": "x://y", "text": "x", "_meta": {"privateHint": True}}}]},
+        INTERNAL,
+    ),
+    ({"_meta": {"ifc": {"integrity": "trusted", "confidentiality": "public"}}, "annotations": None}, PUBLIC),
+    ({"_meta": {"com.tidegate/level": "PUBLIC"}, "structuredContent": {"_meta": {"sensitiveHint": "high"}}}, PUBLIC),
+]
+
+
+def test_p4_a_label_counts_wherever_it_is_in_an_answer_and_only_upwards(store: Store, pins: Pins) -> None:
+    server = hostile("labels")
+
+    async def levels() -> list[tuple[Level, Level]]:
+        seen = []
+        for answer, _ in LABELLED:
+            session = store.session("ada")
+            async with Gateway(store, session, {server.name: server}, pins) as gateway:
+                result = await gateway.call("hostile__echo", {"text": json.dumps(answer)})
+                seen.append((result.level, session.taint))
+        return seen
+
+    assert asyncio.run(levels()) == [(level, level) for _, level in LABELLED]
+
+
+def test_p4_a_label_below_the_source_lowers_nothing(echo: Callable[..., Result], session: Session) -> None:
+    label = json.dumps({"_meta": {"ifc": {"integrity": "trusted", "confidentiality": "public"}}})
+    result = echo(hostile("labels", CONFIDENTIAL, CONFIDENTIAL), label)
+    assert (result.level, session.taint) == (CONFIDENTIAL, CONFIDENTIAL)
+    assert result.origin is Origin.TOOL
+
+
+def test_p4_an_answer_labelled_above_the_ceiling_leaves_no_trace_of_itself(
+    echo: Callable[..., Result], store: Store, session: Session
+) -> None:
+    store.sessions.set_ceiling(session.id, CONFIDENTIAL)
+    with pytest.raises(Refused, match="withheld") as caught:
+        echo(hostile("labels"), json.dumps({"_meta": {"sensitiveHint": "high"}}))
+    assert CANARY not in str(caught.value.to_dict())
+    assert session.taint is PUBLIC
 
 
 @pytest.mark.parametrize("how", ["hangs", "dies", "never-starts", "swaps"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from random import Random
 
@@ -20,8 +21,9 @@ from tidegate.core.sessions import Sessions
 from tidegate.errors import Refused
 from tidegate.gateway.gateway import Gateway
 from tidegate.policy import rules
+from tidegate.policy.decisions import Allow
 from tidegate.policy.levels import Level
-from tidegate.policy.servers import ServerCall
+from tidegate.policy.servers import Classification, ServerCall, ServerResult
 
 PORTIONS = portions(10_000, 200_000, size=2_500)
 
@@ -44,7 +46,9 @@ async def converse(world: World, gateway: Gateway) -> None:
             world.count("refused")
             continue
         if not result.failed and entry.classification is not None:
-            world.released(entry.classification.source)
+            claimed = Level[result.text.splitlines()[2]]
+            assert claimed.can_flow_to(result.level)
+            world.released(entry.classification.source, claimed)
 
 
 async def interfere(world: World) -> None:
@@ -111,7 +115,7 @@ def test_p4_no_schedule_lets_anything_flow_down_or_out_after_the_end(loop: Shuff
         assert not world.wrong, f"seed {seed}: {world.wrong[0]}"
         counts.update(world.counts)
     # All that is to be raced did happen, and often.
-    for what in ("sent", "released", "refused", "reset", "cancelled", "later"):
+    for what in ("sent", "released", "labelled", "refused", "reset", "cancelled", "later"):
         assert counts[what] > len(seeds) / 20, counts
 
 
@@ -127,7 +131,7 @@ def finds(loop: ShuffledLoop, fault: str) -> bool:
 def test_the_schedules_find_a_result_without_a_look_at_the_session(
     loop: ShuffledLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FlowChecks, "check_result", lambda *_: None)
+    monkeypatch.setattr(FlowChecks, "check_result", lambda *_: Level.RESTRICTED)
     assert finds(loop, "a result was released after the session ended")
 
 
@@ -139,9 +143,39 @@ def test_the_schedules_find_bytes_that_are_not_checked(loop: ShuffledLoop, monke
 
 def test_the_schedules_find_a_call_that_does_not_raise(loop: ShuffledLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sessions, "_commit", lambda *_: None)
-    monkeypatch.setattr(FlowChecks, "check_result", lambda *_: None)
+    monkeypatch.setattr(FlowChecks, "check_result", lambda *_: Level.RESTRICTED)
     assert finds(loop, "a result was released to a session below its source")
     assert finds(loop, "something was sent to a sink below it")
+
+
+def test_the_schedules_find_a_label_that_raises_only_after_the_release(
+    loop: ShuffledLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = FlowChecks.check_result
+
+    def late(self: FlowChecks, session: str, tool: str, classification: Classification, claimed: Level) -> Level:
+        def raise_later() -> None:
+            with suppress(Refused):
+                real(self, session, tool, classification, claimed)
+
+        real(self, session, tool, classification, Level.PUBLIC)
+        loop.call_soon(raise_later)
+        return Level.RESTRICTED
+
+    monkeypatch.setattr(FlowChecks, "check_result", late)
+    assert finds(loop, "a result was released to a session below its label")
+
+
+def test_the_schedules_find_a_label_that_lowers(loop: ShuffledLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidegate.core import sessions
+
+    def believing(event: object) -> object:
+        if isinstance(event, ServerResult) and event.state is not None and not event.state.ended:
+            return Allow(event.claimed)
+        return rules.decide(event)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sessions, "decide", believing)
+    assert finds(loop, "the taint was lowered")
 
 
 def test_the_schedules_find_a_call_that_is_decided_before_its_turn(

@@ -68,14 +68,17 @@ def send(state: SessionState | None, tool: Classification | None, granted: Level
     return No(frozenset(broken)) if broken else Yes(state.taint)
 
 
-def result(state: SessionState | None, tool: Classification | None) -> Verdict:
-    """P4: only to a living session, and to one that stands at the source or over it."""
+def result(state: SessionState | None, tool: Classification | None, claimed: Level) -> Verdict:
+    """P4: only to a living session that stands at the source or over it, and, from now on, at what the labels claim."""
     broken = not_living(state)
     if tool is None:
         broken |= {"P14"}
-    elif state is not None and not DOWN[tool.source] <= DOWN[state.taint]:
+    if state is None or tool is None:
+        return No(frozenset(broken))
+    joined = DOWN[state.taint] | DOWN[claimed]
+    if not DOWN[tool.source] <= DOWN[state.taint] or not joined <= DOWN[state.ceiling]:
         broken |= {"P4"}
-    return No(frozenset(broken)) if broken or state is None else Yes(state.taint)
+    return No(frozenset(broken)) if broken else Yes(UP[joined])
 
 
 def cases() -> Iterator[tuple[ServerEvent, Verdict]]:
@@ -84,7 +87,8 @@ def cases() -> Iterator[tuple[ServerEvent, Verdict]]:
             yield ServerCall(state, tool, pin), call(state, tool, pin)
         for granted in GRANTS:
             yield ServerSend(state, tool, granted), send(state, tool, granted)
-        yield ServerResult(state, tool), result(state, tool)
+        for claimed in Level:
+            yield ServerResult(state, tool, claimed), result(state, tool, claimed)
 
 
 def agrees(decision: Decision, verdict: Verdict) -> bool:
@@ -130,6 +134,18 @@ def test_a_denial_names_no_level() -> None:
         ),
         (ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.NEW), "tidegate tools trust"),
         (ServerCall(SessionState(Level.PUBLIC, Level.RESTRICTED), None, Pin.CHANGED), "tidegate tools trust"),
+        (
+            ServerResult(
+                SessionState(Level.PUBLIC, Level.PUBLIC), Classification(Level.PUBLIC, Level.PUBLIC), Level.INTERNAL
+            ),
+            "its label exceeds the session's ceiling: the owner can raise the ceiling with `tidegate session ceiling`",
+        ),
+        (
+            ServerResult(
+                SessionState(Level.PUBLIC, Level.RESTRICTED), Classification(Level.INTERNAL, Level.PUBLIC), Level.PUBLIC
+            ),
+            "start a new session at a higher level",
+        ),
     ],
 )
 def test_a_refusal_says_what_the_owner_can_do(event: ServerEvent, words: str) -> None:
@@ -143,6 +159,24 @@ def test_a_pin_that_is_no_pin_is_denied() -> None:
     decision = decide(ServerCall(state, Classification(Level.PUBLIC, Level.PUBLIC), cast(Pin, "TRUSTED")))
     assert isinstance(decision, Deny)
     assert decision.rule == "P17"
+
+
+def test_a_label_never_lowers_and_a_result_is_released_at_what_it_claims_or_above() -> None:
+    for event, _ in cases():
+        decision = decide(event)
+        if isinstance(event, ServerResult) and isinstance(decision, Allow) and event.state:
+            assert event.state.taint.can_flow_to(decision.level)
+            assert event.claimed.can_flow_to(decision.level)
+            assert decision.level.can_flow_to(event.state.ceiling)
+
+
+def test_a_claim_that_is_not_above_the_taint_changes_nothing() -> None:
+    standing = (each for each in STANDINGS if each and each.taint.can_flow_to(each.ceiling))
+    for state, tool in itertools.product(standing, CLASSIFIED):
+        unlabelled = decide(ServerResult(state, tool, Level.PUBLIC))
+        for claimed in Level:
+            if claimed.can_flow_to(state.taint):
+                assert decide(ServerResult(state, tool, claimed)) == unlabelled
 
 
 def test_an_allowed_call_never_lowers_the_taint_and_reaches_the_source() -> None:

@@ -7,12 +7,13 @@ from functools import partial
 from tidegate.audit.chain import Action
 from tidegate.core import session_change
 from tidegate.core.audit_log import AuditLog
+from tidegate.core.session_change import SessionChange
 from tidegate.core.sessions import Sessions
 from tidegate.policy.events import PreOutput, Scheduling
 from tidegate.policy.levels import Level
 from tidegate.policy.rules import decide
 from tidegate.policy.servers import Classification, Pin, ServerCall, ServerResult, ServerSend
-from tidegate.storage.control import state_of
+from tidegate.storage.control import SessionRow, state_of
 
 
 class FlowChecks:
@@ -48,10 +49,18 @@ class FlowChecks:
         decision = decide(ServerSend(state_of(row), classification, granted))
         self._audit_log.require(row, decision, f"send {tool}", tool=tool)
 
-    def check_result(self, session: str, tool: str, classification: Classification | None) -> None:
-        """Check that a result may be handed on: only to an active session (P4). Raises: Refused (unknown, ended)."""
-        row = self._sessions.read(session)
-        self._audit_log.require(row, decide(ServerResult(state_of(row), classification)), f"result {tool}", tool=tool)
+    def check_result(self, session: str, tool: str, classification: Classification | None, claimed: Level) -> Level:
+        """Return the taint at which a result may now be handed on: join the level that its labels claim (P4).
+
+        Durable on return. Raises: Refused (unknown, ended, source, ceiling).
+        """
+        event = partial(ServerResult, classification=classification, claimed=claimed)
+
+        def plan(row: SessionRow, level: Level) -> SessionChange | None:
+            return None if level == row.taint else session_change.raising(row, level, f"label of {tool}")
+
+        with self._audit_log.refusing(f"result {tool}", tool=tool):
+            return self._sessions.change(session, event, plan)[1]
 
     def check_output(self, session: str, channel: str, clearance: Level | None) -> None:
         """Check that the session's output may go to a channel now (PRE_OUTPUT). channel: its name, for the audit.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, Protocol, TypeVar
 
@@ -14,7 +14,7 @@ from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
-from pydantic import ValidationError
+from pydantic import RootModel, TypeAdapter, ValidationError
 
 from tidegate.config.servers import Server
 from tidegate.errors import Refused
@@ -24,6 +24,7 @@ from tidegate.gateway.pins import Definitions
 from tidegate.gateway.replies import Reply
 from tidegate.gateway.tool_list import ToolList
 from tidegate.gateway.wire_guard import Check, Guard
+from tidegate.policy.labels import claimed_level
 
 PROBE_SECONDS = 10
 """How long to wait for an answer in the newest revision before a server is taken for an older one."""
@@ -31,6 +32,9 @@ PROBE_SECONDS = 10
 PAGES_MAX = 50
 
 T = TypeVar("T")
+_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
 
 # P12: the libraries log messages of servers, contents included.
 for _name in ("mcp", "client"):
@@ -115,9 +119,7 @@ class McpConnection:
     async def call(self, check: Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
         """Return the server's answer, which may be its own error. Raises: CutOffError, Refused."""
         try:
-            session = await self._opened
-            asked = session.call_tool(tool, dict(arguments), allow_input_required=True)
-            return _reply(await self._during(check, asked))
+            return await self._during(check, self._ask(tool, arguments))
         except MCPError as error:
             return Reply(error.error.message, failed=True)
 
@@ -174,6 +176,13 @@ class McpConnection:
                 return tools
         raise CutOffError(f"lists its tools on more than {PAGES_MAX} pages")
 
+    async def _ask(self, tool: str, arguments: Mapping[str, Any]) -> Reply:
+        session = await self._opened
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments)))
+        # Not `call_tool`: its types drop labels that they do not know, and it checks a result against the server's own
+        # schema, which could run forever and decides nothing.
+        return _reply((await session.send_request(request, _Answer)).root)
+
     async def _during(self, check: Check, act: Coroutine[Any, Any, T]) -> T:
         """Return the result of an act, unless the connection breaks or the time runs out first."""
         task = asyncio.ensure_future(act)
@@ -210,9 +219,6 @@ class _Session(ClientSession):
         self.sieve = _Sieve(incoming, outgoing)
         super().__init__(dispatcher=self.sieve, client_info=client)
 
-    async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
-        """Do nothing: a check against the server's own schema could run forever, and decides nothing."""
-
 
 class _Sieve(JSONRPCDispatcher):
     """The library's dispatcher. It sees a list of tools before the library refuses the whole for one bad entry."""
@@ -229,6 +235,10 @@ class _Sieve(JSONRPCDispatcher):
         return self.tools.sift(result) if method == "tools/list" else result
 
 
+class _Answer(RootModel[dict[str, Any]]):
+    """The answer to a call, as it came."""
+
+
 async def _ended(task: asyncio.Future[Any]) -> None:
     """Cancel a task that is not done yet, and wait until it is."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved in any case
@@ -236,13 +246,24 @@ async def _ended(task: asyncio.Future[Any]) -> None:
     await asyncio.wait({task})
 
 
-def _reply(result: types.CallToolResult | types.InputRequiredResult | types.Result) -> Reply:
+def _reply(answer: dict[str, Any]) -> Reply:
+    result, claimed = _RESULT.validate_python(answer, by_name=False), claimed_level(_labels(answer))
     if not isinstance(result, types.CallToolResult):
-        return Reply("The server asked for more input. This client cannot give it.", failed=True)
+        return Reply("The server asked for more input. This client cannot give it.", failed=True, claimed=claimed)
     text = "\n".join(_shown(block) for block in result.content)
     if not result.content and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
-    return Reply(text, failed=bool(result.is_error))
+    return Reply(text, failed=bool(result.is_error), claimed=claimed)
+
+
+def _labels(answer: dict[str, Any]) -> Iterator[object]:
+    """Yield every place in an answer that can carry labels: of the answer itself, and of each part of its content."""
+    for part in (answer, *answer.get("content", ())):
+        for holder in (part, part.get("resource")):
+            if isinstance(holder, dict):
+                meta = holder.get("_meta")
+                yield from (meta, holder.get("annotations"))
+                yield meta.get("annotations") if isinstance(meta, dict) else None
 
 
 def _shown(block: types.ContentBlock) -> str:

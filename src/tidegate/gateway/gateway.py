@@ -6,8 +6,9 @@
 
 A call, step by step. The gateway looks up the tool once, together with the pins of its server. One transaction checks
 sink and ceiling and raises the taint, durably. Only then the gateway starts or contacts the server and asks for its
-definitions, which must match the pins. The call goes out; each message is checked again. If the session is still
-active, the answer is handed on, marked as data from outside.
+definitions, which must match the pins. The call goes out; each message is checked again. A label on the answer that is
+above the taint raises it, durably. If the session is still active, the answer is handed on, marked as data from
+outside.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
@@ -148,22 +150,25 @@ class Gateway:
     async def _call(self, entry: CatalogEntry, arguments: Mapping[str, Any]) -> Result:
         granted = await self._dispatch(entry.name, entry.classification, Pin.TRUSTED)
         check = partial(self._check, entry, granted)
+        claimed = Level.PUBLIC
         try:
             connection, found = await self._ready(entry.server, check, granted)
             pin = verdict(entry.definition.name, entry.pinned, found)
             if pin is not Pin.TRUSTED:
                 await self._refuse(entry.name, entry.classification, pin)
             reply = await connection.call(check, entry.definition.name, arguments)
-            result = outside(entry.name, reply, self._ids())
+            result, claimed = outside(entry.name, reply, self._ids()), reply.claimed
         except CutOffError as error:
             await self._drop(entry.server)
             result = no_answer(entry.name, error.reason)
         except Refused:
             await self._drop(entry.server)
             raise
+        release = partial(self._flow.check_result, self._session, entry.name, entry.classification, claimed)
+        if not claimed.can_flow_to(granted):
+            await self._hop(release)  # a raise waits for the disk
         # Not in another thread: nothing else runs between this check and the return.
-        self._flow.check_result(self._session, entry.name, entry.classification)
-        return result
+        return replace(result, level=release())
 
     async def _dispatch(self, tool: str | None, classification: Classification | None, pin: Pin) -> Level:
         return await self._hop(self._flow.dispatch, self._session, tool, classification, pin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.policy.levels import Level
 from tidegate.records.excerpt import left_out
 from tidegate.records.prompt_block import text_block
 from tidegate.records.record import Origin
@@ -13,10 +14,14 @@ RESULT_CHARS_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A server's answer, before it is marked. failed: the server says that it is an error."""
+    """A server's answer, before it is marked.
+
+    failed: the server says that it is an error. claimed: the highest level that its labels name.
+    """
 
     text: str
     failed: bool
+    claimed: Level = Level.PUBLIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Result:
 
     text: goes into the conversation as it is. failed: the call had an error, or no answer.
     origin: of everything derived from the text, `tool`. reason: of the failure, in our own words.
+    level: the session's taint when the result was handed on.
     """
 
     tool: str
@@ -32,6 +38,7 @@ class Result:
     failed: bool
     origin: Origin = Origin.TOOL
     reason: str = ""
+    level: Level = Level.RESTRICTED
 
 
 def outside(tool: str, reply: Reply, nonce: str, *, chars_max: int = RESULT_CHARS_MAX) -> Result:

@@ -70,3 +70,8 @@ SERVER_RESULT_WITHHELD = Deny(
     PolicyRule.P4,
     "the result was withheld: this session may not see it; the owner can start a new session at a higher level",
 )
+LABEL_ABOVE_CEILING = Deny(
+    PolicyRule.P4,
+    "the result was withheld: its label exceeds the session's ceiling: the owner can raise the ceiling with `tidegate "
+    "session ceiling`, or start a new session",
+)

@@ -1,7 +1,8 @@
 """Tools of foreign servers: what may go to them, and what may come back (P4, P14).
 
 Every byte to a server is a write, every byte from it a read. The owner gives each tool a *source*, the level of its
-results, and a *sink*, the highest level that may be sent to it. The server's own statements decide nothing.
+results, and a *sink*, the highest level that may be sent to it. The server's own statements decide nothing, except that
+a label on an answer can raise the session.
 """
 
 from __future__ import annotations
@@ -57,10 +58,14 @@ class ServerSend:
 
 @dataclass(frozen=True, slots=True)
 class ServerResult:
-    """A server's answer is about to be handed on."""
+    """A server's answer is about to be handed on.
+
+    claimed: the level of its labels; PUBLIC without any.
+    """
 
     state: SessionState | None
     classification: Classification | None
+    claimed: Level
 
 
 ServerEvent = ServerCall | ServerSend | ServerResult
@@ -74,7 +79,10 @@ _PINS = {
 
 
 def judge(event: ServerEvent, state: SessionState) -> Decision:
-    """Return Allow or Deny, for an active session. The taint in Allow holds before a call sends its first byte."""
+    """Return Allow or Deny, for an active session.
+
+    The taint in Allow holds before a call sends its first byte, and before a result is handed on.
+    """
     if isinstance(event, ServerCall) and event.pin is not Pin.TRUSTED:
         return _PINS.get(event.pin, _PINS[Pin.UNKNOWN])  # P17
     if event.classification is None:
@@ -83,9 +91,7 @@ def judge(event: ServerEvent, state: SessionState) -> Decision:
         return _call(event.classification, state)
     if isinstance(event, ServerSend):
         return _send(event.classification, event.granted, state)
-    return (
-        Allow(state.taint) if event.classification.source.can_flow_to(state.taint) else refusals.SERVER_RESULT_WITHHELD
-    )
+    return _result(event.classification, event.claimed, state)
 
 
 def launders(classifications: Collection[Classification]) -> bool:
@@ -104,3 +110,10 @@ def _send(classification: Classification, granted: Level | None, state: SessionS
     # The call itself was fixed below the taint that it raised; the taint must not have risen further since.
     settled = granted is not None and state.taint.can_flow_to(granted)
     return Allow(state.taint) if settled or state.taint.can_flow_to(classification.sink) else refusals.ABOVE_SINK
+
+
+def _result(classification: Classification, claimed: Level, state: SessionState) -> Decision:
+    if not classification.source.can_flow_to(state.taint):
+        return refusals.SERVER_RESULT_WITHHELD
+    level = max(state.taint, claimed)  # P4, P14: a label raises, and never lowers.
+    return Allow(level) if level.can_flow_to(state.ceiling) else refusals.LABEL_ABOVE_CEILING
