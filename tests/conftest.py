@@ -38,6 +38,7 @@ HARNESS = {
 }
 # What starts processes, each of which takes about a second: these files, and whatever uses these fixtures.
 PROCESSES = {
+    "test_gateway_story.py",
     "test_hostile_server.py",
     "test_kill.py",
     "test_packaging.py",

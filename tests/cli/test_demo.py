@@ -16,8 +16,8 @@ from tests.conftest import Run
 from tidegate.cli import demo
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
-from tidegate.server import protocol
 from tidegate.server.served_session import ServedSession
+from tidegate.server.tool_calls import MemoryTools
 from tidegate.storage.inmemory.provider import InMemoryProvider
 from tidegate.store import Store
 from tidegate.tools import TOOLS
@@ -87,7 +87,7 @@ def play(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sabotage], 
             opened = store.session("assistant", session, Level[words[1]] if words else None)
 
             async def call_tool(name: str, arguments: dict[str, Any], **_: object) -> SimpleNamespace:
-                answer = await protocol.answer(ServedSession(lambda: opened), name, arguments)
+                answer = await MemoryTools(ServedSession(lambda: opened)).call(name, arguments)
                 replaced = sabotage(session, name, answer.structured_content or {})
                 return SimpleNamespace(is_error=answer.is_error, structured_content=replaced)
 

@@ -97,7 +97,9 @@ def test_help_shows_the_common_options_that_a_command_takes_and_the_others_are_r
     monkeypatch.setenv("TIDEGATE_HOME", str(home))
     listed = cli(*path, "--help").out.partition("Common options:\n")[2].partition("\n\n")[0]
     shown = set(re.findall(r"^  --(\w+)", listed, re.MULTILINE))
-    missing = {("demo",): {"home", "json"}, ("mcp",): {"json"}, ("run",): {"json"}}.get(path, set())
+    missing = {("demo",): {"home", "json"}, ("mcp",): {"json"}, ("gateway",): {"json"}, ("run",): {"json"}}.get(
+        path, set()
+    )
     assert {"home", "json"} - missing <= shown <= {*Options.__slots__} - missing
     if isinstance(command, Command):
         words = shlex.split(re.split(" [<>]", command.examples[0])[0])[1:]
@@ -369,19 +371,20 @@ def test_python_m_is_the_same_as_the_command(process: Run, cli: Run) -> None:
     assert process("--version").out == cli("--version").out
 
 
-def test_mcp_gets_the_common_options(cli: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mcp_and_gateway_get_the_common_options(cli: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidegate.policy.levels import Level
     from tidegate.server import serve as mcp
 
     served: list[object] = []
 
-    def serve(*arguments: object) -> int:
-        served.extend(arguments)
+    def serve(*arguments: object, command: str) -> int:
+        served.extend([*arguments, command])
         return 0
 
     monkeypatch.setattr(mcp, "serve", serve)
     assert cli("mcp", "--agent", "a", "--session", "s", "--level", "INTERNAL").code == 0
-    assert served == [str(home), "a", "s", Level.INTERNAL]
+    assert cli("gateway", "--agent", "a", "--session", "s").code == 0
+    assert served == [str(home), "a", "s", Level.INTERNAL, "mcp", str(home), "a", "s", Level.PUBLIC, "gateway"]
 
 
 def test_main_reads_the_command_line_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:

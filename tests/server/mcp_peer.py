@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Self, cast
 
 from tidegate.server import protocol, stdio
 from tidegate.server.served_session import ServedSession
+from tidegate.server.tool_calls import MemoryTools, ServedTools
 from tidegate.session import Session
 
 PATIENCE_SECONDS = 60.0  # only ever waited out by a test that fails
@@ -129,19 +130,28 @@ class ServerProcess(Peer):
                     stream.close()
 
 
+def tools_of(served: Session | ServedSession | ServedTools) -> ServedTools:
+    match served:
+        case Session():
+            return MemoryTools(ServedSession(lambda: served))
+        case ServedSession():
+            return MemoryTools(served)
+    return served
+
+
 @contextmanager
 def serving(
-    session: Session | ServedSession, *, instructions: str = "", at_end: Callable[[], None] = lambda: None
+    served: Session | ServedSession | ServedTools, *, instructions: str = "", at_end: Callable[[], None] = lambda: None
 ) -> Iterator[Peer]:
     """A peer of a server that runs in a thread, over real pipes."""
-    served = session if isinstance(session, ServedSession) else ServedSession(lambda: session)
+    tools = tools_of(served)
     (server_reads, peer_writes), (peer_reads, server_writes) = os.pipe(), os.pipe()
     wire = stdio.Wire(os.fdopen(server_reads, "rb"), os.fdopen(server_writes, "wb", buffering=0))
 
     async def run() -> None:
         with wire.incoming, wire.outgoing:
-            server = protocol.build(served, instructions=instructions)
-            await protocol.ClientConnection(server, wire).run(at_end=at_end)
+            await protocol.ClientConnection(protocol.build(tools, instructions=instructions), wire).run(at_end=at_end)
+            await tools.close()
 
     thread = threading.Thread(target=asyncio.run, args=(run(),))
     thread.start()

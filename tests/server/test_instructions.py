@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.server.mcp_peer import INITIALIZE, ServerProcess
 
 from tidegate.agent.spine import SPINE
-from tidegate.core.guidance import GUIDANCE, HEAD_CHARS, INSTRUCTIONS_CHARS, SPINE_BYTES_MAX, read_instructions
+from tidegate.core.guidance import (
+    GATEWAY_GUIDANCE,
+    GUIDANCE,
+    HEAD_CHARS,
+    INSTRUCTIONS_CHARS,
+    SPINE_BYTES_MAX,
+    read_instructions,
+)
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
-from tidegate.server.serve import instructions_of
+from tidegate.server.serve import _tell, instructions_of
 from tidegate.tools import TOOLS
 
 
@@ -39,14 +47,22 @@ def test_what_a_model_must_know_is_in_what_every_client_reads() -> None:
     assert len(GUIDANCE.split("\n\n")[0]) <= HEAD_CHARS
 
 
-def test_the_guidance_and_the_default_spine_fit_what_clients_read() -> None:
-    assert len(GUIDANCE) <= 1_500
-    assert len(f"{GUIDANCE}\n{SPINE}") <= INSTRUCTIONS_CHARS
+@pytest.mark.parametrize("guidance", [GUIDANCE, GATEWAY_GUIDANCE], ids=["mcp", "gateway"])
+def test_the_guidance_and_the_default_spine_fit_what_clients_read(guidance: str) -> None:
+    assert len(guidance) <= 1_500
+    assert len(f"{guidance}\n{SPINE}") <= INSTRUCTIONS_CHARS
+
+
+def test_the_gateway_says_the_same_and_two_sentences_about_other_tools(home: Path) -> None:
+    assert GATEWAY_GUIDANCE.startswith(f"{GUIDANCE}\n")
+    assert GATEWAY_GUIDANCE.removeprefix(GUIDANCE).strip().count(".") == 2
+    write_spine(home, b"You are a clerk.")
+    assert read_instructions(home, "assistant", GATEWAY_GUIDANCE) == f"{GATEWAY_GUIDANCE}\nYou are a clerk.\n"
 
 
 @pytest.mark.parametrize("level", Level)
 def test_the_guidance_names_no_level(level: Level) -> None:
-    assert str(level) not in GUIDANCE
+    assert str(level) not in GATEWAY_GUIDANCE
 
 
 def test_without_spine_the_instructions_are_the_guidance(home: Path) -> None:
@@ -83,7 +99,7 @@ def test_without_a_spine_that_can_be_read_the_server_gives_the_guidance_alone_an
         (home / "agents" / "assistant" / "SPINE.md").mkdir(parents=True)
     else:
         write_spine(home, data)
-    assert instructions_of(home, "assistant") == GUIDANCE
+    assert instructions_of(home, "assistant", GUIDANCE, partial(_tell, "mcp")) == GUIDANCE
     said = capfd.readouterr().err
     assert said.startswith("tidegate mcp: SPINE.md: must be ")
     assert said.endswith("; the model gets the guidance alone\n")

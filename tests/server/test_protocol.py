@@ -17,6 +17,7 @@ from tidegate.errors import INTERNAL_ERROR
 from tidegate.policy.levels import Level
 from tidegate.server import protocol
 from tidegate.server.served_session import ServedSession
+from tidegate.server.tool_calls import MemoryTools
 from tidegate.session import Session
 from tidegate.store import Store
 from tidegate.tools import TOOLS
@@ -364,7 +365,9 @@ def test_a_content_over_the_limit_is_refused_with_both_numbers(peer: Peer) -> No
 
 def through_client(session: Session, use: Callable[[Client], Awaitable[None]], *, instructions: str = "") -> None:
     async def run() -> None:
-        async with Client(protocol.build(ServedSession(lambda: session), instructions=instructions)) as client:
+        async with Client(
+            protocol.build(MemoryTools(ServedSession(lambda: session)), instructions=instructions)
+        ) as client:
             await use(client)
 
     asyncio.run(run())
@@ -429,7 +432,7 @@ def test_a_fault_of_ours_is_answered_without_a_word_of_it(
         raise RuntimeError("SELECT secret FROM /home/x")
 
     monkeypatch.setattr(session, "call_tool", fail)
-    shown = asyncio.run(protocol.answer(ServedSession(lambda: session), "memory_get", {"key": "k"}))
+    shown = asyncio.run(MemoryTools(ServedSession(lambda: session)).call("memory_get", {"key": "k"}))
     assert shown.is_error
     assert shown.structured_content == {"error": {"code": "STORAGE", "message": INTERNAL_ERROR}}
     assert "RuntimeError" in caplog.text
@@ -453,7 +456,7 @@ def test_the_owners_raise_is_noticed_at_the_next_call(store: Store, session: Ses
 def test_after_a_reset_every_call_is_refused_and_says_how_to_go_on(store: Store, session: Session, name: str) -> None:
     """P7."""
     store.sessions.reset(session.id)
-    answer = asyncio.run(protocol.answer(ServedSession(lambda: session), name, {"key": "k", "content": "x"}))
+    answer = asyncio.run(MemoryTools(ServedSession(lambda: session)).call(name, {"key": "k", "content": "x"}))
     shown = answer.structured_content
     assert shown
     assert shown["error"]["code"] == "REFUSED"

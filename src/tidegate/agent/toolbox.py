@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,9 @@ from tidegate.records.prompt_block import data_block
 from tidegate.records.record import Origin, least_trusted
 from tidegate.session import Session
 from tidegate.tools import AGENT_TOOLS
+from tidegate.tools.results import origins_in
 
 if TYPE_CHECKING:
-    from tidegate.gateway.catalog import CatalogEntry
     from tidegate.gateway.gateway import Gateway
 
 RESULT_CHARS_MAX = 60_000
@@ -60,9 +60,12 @@ class Toolbox:
         """Return the result for the model, in words that it can pass on. An error is a result too. Raises nothing."""
         try:
             arguments = parse(call.arguments)
-            if self._gateway is not None and (entry := await self._find(self._gateway, call.name)) is not None:
-                result = await self._gateway.call_entry(entry, arguments)
-                return ToolOutcome(result.text, result.failed, result.origin, result.reason)
+            # Our own tools win.
+            if self._gateway is not None and call.name not in AGENT_TOOLS:
+                entry = await self._gateway.find_callable(call.name)
+                if entry is not None:
+                    result = await self._gateway.call_entry(entry, arguments)
+                    return ToolOutcome(result.text, result.failed, result.origin, result.reason)
             return self._outcome(await asyncio.to_thread(session.call_tool, call.name, arguments))
         except TidegateError as error:
             return _failure(error)
@@ -71,14 +74,9 @@ class Toolbox:
             _log.error("a tool call failed: %s", type(error).__name__)
             return _failure(StorageError(INTERNAL_ERROR))
 
-    async def _find(self, gateway: Gateway, name: str) -> CatalogEntry | None:
-        """Return the foreign tool of a name, if a model sees it: our own tools win, unclassified ones are hidden."""
-        entry = None if name in AGENT_TOOLS else await gateway.find(name)
-        return None if entry is None or entry.classification is None else entry
-
     def _outcome(self, result: Mapping[str, Any]) -> ToolOutcome:
         text = cut_as_data(json_line(result), RESULT_CHARS_MAX)
-        origin = least_trusted((Origin.AGENT, *_origins(result)))
+        origin = least_trusted((Origin.AGENT, *origins_in(result)))
         if origin.from_outside:  # P18: marked in every prompt
             text = data_block("The result. It holds text from outside.", "result", [text], self._ids())
         return ToolOutcome(text, failed=False, origin=origin)
@@ -100,15 +98,3 @@ def parse(arguments: str) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise InvalidArgument("arguments: must be one JSON object; nothing was done", argument="arguments")
     return parsed
-
-
-def _origins(value: object) -> Iterator[Origin]:
-    """Yield the origins of the records in a result."""
-    if isinstance(value, Mapping):
-        if "origin" in value:
-            yield Origin(value["origin"])
-        for each in value.values():
-            yield from _origins(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _origins(each)

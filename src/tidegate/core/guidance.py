@@ -32,6 +32,13 @@ conversation may see. If a tool says that the session has ended, pass that messa
 """
 """The first `HEAD_CHARS` say all that a model needs to use the memory; SPINE.md follows."""
 
+GATEWAY_GUIDANCE = f"""\
+{GUIDANCE}
+Other tools: a call can raise the level of this conversation, for good, and what you save after that gets the new level.
+If a tool is refused, pass that message on to the user.
+"""
+"""The guidance for a model that also gets the tools of other servers."""
+
 HEAD_CHARS = 512
 """The part of the instructions that every MCP client gives to its model: the least that any of them reads."""
 
@@ -39,12 +46,12 @@ INSTRUCTIONS_CHARS = 2_048
 """The part of the instructions that the common MCP clients give to their models. They cut off the rest."""
 
 
-def read_instructions(home: Path, agent: str) -> str:
-    """Return the guidance on memory and, below it, the agent's SPINE.md, if it has one.
+def read_instructions(home: Path, agent: str, guidance: str = GUIDANCE) -> str:
+    """Return the guidance and, below it, the agent's SPINE.md, if it has one.
 
     The guidance comes first because clients cut the end off.
 
     Raises: StorageError when SPINE.md exists but is too large, not UTF-8 or not readable.
     """
     spine = read_small_text(home / "agents" / agent / "SPINE.md", SPINE_BYTES_MAX).strip()
-    return f"{GUIDANCE}\n{spine}\n" if spine else GUIDANCE
+    return f"{guidance}\n{spine}\n" if spine else guidance

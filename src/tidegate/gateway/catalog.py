@@ -37,6 +37,11 @@ def catalog_name(server: str, tool: str) -> str:
     return f"{name[: NAME_CHARS_MAX - 9]}_{hashlib.sha256(tool.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
+def callable_tools(servers: Iterable[Server], pins: Pins) -> list[CatalogEntry]:
+    """Return the tools that can be called, if the taint permits: trusted and classified. Raises: as `catalog`."""
+    return [entry for entry in catalog(servers, pins).values() if entry.classification is not None]
+
+
 def catalog(servers: Iterable[Server], pins: Pins) -> Mapping[str, CatalogEntry]:
     """Return the trusted tools of these servers, by name: the same at every taint. Raises: StorageError (pins).
 

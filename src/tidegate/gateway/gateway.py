@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 
 from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused, refused
-from tidegate.gateway.catalog import CatalogEntry, catalog
+from tidegate.gateway.catalog import CatalogEntry, callable_tools, catalog
 from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.pins import Definitions, Pins, verdict
 from tidegate.gateway.replies import Result, no_answer, outside
@@ -89,8 +89,7 @@ class Gateway:
 
         Raises: StorageError when the pins cannot be read.
         """
-        found = catalog(self._servers.values(), self._pins)
-        return [entry for entry in found.values() if entry.classification is not None]
+        return callable_tools(self._servers.values(), self._pins)
 
     def without_tools(self) -> Mapping[str, str]:
         """Return the servers that offer no tool, each with the reason and what the owner can do. Asks no server.
@@ -109,6 +108,11 @@ class Gateway:
     async def find(self, name: str) -> CatalogEntry | None:
         """Return the trusted tool of a name, as it is trusted now, or None. Raises: as `tools`."""
         return (await self._hop(catalog, self._servers.values(), self._pins)).get(name)
+
+    async def find_callable(self, name: str) -> CatalogEntry | None:
+        """Return the tool of a name, if a model sees it: an unclassified one is hidden. Raises: as `tools`."""
+        entry = await self.find(name)
+        return None if entry is None or entry.classification is None else entry
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> Result:
         """Return the tool's answer, marked as data from outside, or the reason for no answer, in our own words.

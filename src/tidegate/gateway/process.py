@@ -36,6 +36,7 @@ class Process:
         self._incoming = cast(asyncio.StreamReader, process.stdout)  # pipes, as `start` asks for
         self._outgoing = cast(asyncio.StreamWriter, process.stdin)
         self._folder = folder
+        _alive.add(self)
         self._reading_errors = asyncio.ensure_future(_read_errors(process.stderr, diagnostics))
 
     @classmethod
@@ -86,7 +87,7 @@ class Process:
             await self._ends()
         finally:
             # The complete group, even when the server itself is gone: it may have left children.
-            self._signal(signal.SIGKILL)
+            self.kill()
             await self._ends()
             # A child in another group may hold it open.
             await asyncio.wait({self._reading_errors}, timeout=STOP_SECONDS)
@@ -94,7 +95,12 @@ class Process:
             # It has no public name. Left open, it would keep the pipes of a child that outlives the server.
             transport: asyncio.SubprocessTransport = self._process._transport  # type: ignore[attr-defined]
             transport.close()
+            _alive.discard(self)
             _remove(self._folder)
+
+    def kill(self) -> None:
+        """End the server and all its children at once."""
+        self._signal(signal.SIGKILL)
 
     async def _ends(self) -> None:
         # Not `wait()`: that waits for the pipes too, which a child may hold open.
@@ -106,6 +112,15 @@ class Process:
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+
+_alive = set[Process]()
+
+
+def kill_all() -> None:
+    """End every server that still runs, at once: for a process that cannot wait any longer."""
+    for process in tuple(_alive):
+        process.kill()
 
 
 async def _read_errors(errors: asyncio.StreamReader | None, diagnostics: ServerDiagnostics | None) -> None:

@@ -7,30 +7,25 @@ Completions, logging and sampling are not offered, so they need no gate.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
 from math import inf
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import anyio
 import mcp_types as types
 from anyio import to_thread
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
 
-from tidegate.errors import TidegateError
 from tidegate.server import stdio
-from tidegate.server.resources import MemoryResources, shown
-from tidegate.server.served_session import ServedSession
-from tidegate.tools import TOOLS
-
-if TYPE_CHECKING:
-    from tidegate.tools.tool import Tool
+from tidegate.server.resources import MemoryResources
+from tidegate.server.tool_calls import ServedTools
 
 READ_AHEAD_MAX = 1024
 """The maximum number of lines read before their answers; then the client waits."""
@@ -38,10 +33,7 @@ READ_AHEAD_MAX = 1024
 READ_AHEAD_BYTES_MAX = 16 * 1024 * 1024
 """Their maximum total size; a longer line is read alone. The parsed form takes 16 times as much memory."""
 
-LIST_TTL_MS = 60 * 60 * 1000
-"""How long a client may keep the list of tools."""
-
-DRAIN_SECONDS = 3.0
+DRAIN_SECONDS = 2.5
 """How long read lines may still be answered after the input has ended or a signal came."""
 
 # P12: the SDK logs invalid messages, contents included.
@@ -49,18 +41,20 @@ logging.getLogger("mcp").addHandler(logging.NullHandler())
 logging.getLogger("mcp").propagate = False
 
 
-def build(served: ServedSession, *, instructions: str) -> Server[Any]:
+def build(tools: ServedTools, *, instructions: str) -> Server[Any]:
     """Return the server of one session, for any transport of the SDK. Lists and the handshake need no session."""
-    # The list does not depend on the session, so any cache may keep it (P5).
-    tools = [_definition(tool) for tool in TOOLS.values()]
-    listing = types.ListToolsResult(tools=tools, ttl_ms=LIST_TTL_MS, cache_scope="public")
-    resources = MemoryResources(served)
+    resources = MemoryResources(tools.served)
 
     async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
-        return listing
+        return await tools.listing()
 
-    async def call_tool(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return await answer(served, params.name, params.arguments or {})
+    async def call_tool(
+        context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        async def progress(done: float, message: str) -> None:
+            await context.session.report_progress(done, message=message)
+
+        return await tools.call(params.name, params.arguments or {}, progress)
 
     return Server(
         "tidegate",
@@ -75,15 +69,6 @@ def build(served: ServedSession, *, instructions: str) -> Server[Any]:
         on_list_prompts=resources.list_prompts,
         on_get_prompt=resources.get_prompt,
     )
-
-
-async def answer(served: ServedSession, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-    """Return the answer to a tool call: one JSON object, as structured content and as text. Raises nothing."""
-    known = name if name in TOOLS else ""  # the agent of this package may have more tools: here they are unknown
-    try:
-        return await served.run(lambda session: _result(session.call_tool(known, arguments)))
-    except TidegateError as error:
-        return _result({"error": shown(error)}, is_error=True)
 
 
 class ClientConnection:
@@ -224,19 +209,3 @@ def _message(line: dict[str, Any]) -> types.JSONRPCMessage | stdio.Fault:
         return types.jsonrpc_message_adapter.validate_python(line, by_name=False)
     except ValidationError:
         return stdio.Fault(stdio.INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message", line.get("id"))
-
-
-def _result(result: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
-    text = types.TextContent(type="text", text=json.dumps(result, ensure_ascii=False))
-    return types.CallToolResult(content=[text], structured_content=result, is_error=is_error)
-
-
-def _definition(tool: Tool) -> types.Tool:
-    return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
-        annotations=types.ToolAnnotations.model_validate(tool.annotations.to_dict()),
-    )

@@ -64,13 +64,16 @@ class MemoryResources:
         try:
             return await self.served.run(lambda session: session.context().text or NOTHING)
         except TidegateError as error:
-            failed = shown(error)
+            failed = shown(error, self.served.command)
             raise MCPError(_FAILED, str(failed["message"]), {"error": failed}) from None
 
 
-def shown(error: TidegateError) -> dict[str, object]:
-    """Return an error as clients see it; if the session has ended, with how to continue."""
+def shown(error: TidegateError, command: str) -> dict[str, object]:
+    """Return an error as clients see it; if the session has ended, with how to continue.
+
+    command: the one that started this server.
+    """
     found = error.to_dict()
     if isinstance(error, Refused) and error.rule is PolicyRule.P7:
-        found["message"] = f"{error.message}, and start this server again with `tidegate mcp --session NAME`"
+        found["message"] = f"{error.message}, and start this server again with `tidegate {command} --session NAME`"
     return found

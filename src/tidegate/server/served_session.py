@@ -7,8 +7,8 @@ from starting: a store that is busy, read-only, damaged or full, a mistake in th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -107,9 +107,11 @@ class ServedSession:
     """The session of a process. Calls run one at a time, in the order in which they came, and never in the event loop.
 
     opener: returns the session, or raises. It is called until it returns one, but not after a refusal by P7.
+    command: the one that started the server.
     """
 
-    def __init__(self, opener: Callable[[], Session]) -> None:
+    def __init__(self, opener: Callable[[], Session], *, command: str = "mcp") -> None:
+        self.command = command
         self._opener = opener
         self._turns = CapacityLimiter(1)
         self._session: Session | None = None
@@ -121,9 +123,29 @@ class ServedSession:
         # A call that waited while the opening failed gets that answer, without another wait.
         return await to_thread.run_sync(self._run, act, self._failure, limiter=self._turns)
 
+    async def run_beside(self, act: Callable[[Session], Awaitable[T]]) -> T:
+        """Return what `act` returns for the session, awaited beside other calls. Raises: TidegateError alone."""
+        session = await self.run(lambda session: session)
+        with self._failing():
+            return await act(session)
+
+    async def level(self) -> Level | None:
+        """Return the session's level; None if it is not known: not open, ended, unreadable."""
+        session = self._session
+        if session is not None and self._ended is None:
+            with suppress(TidegateError):
+                return await to_thread.run_sync(lambda: session.taint)
+        return None
+
     def _run(self, act: Callable[[Session], T], failure_before: Exception | None) -> T:
-        try:
+        with self._failing():
             return act(self._living(failure_before))
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Remember that the session has ended, and turn every other error into one that a caller can get."""
+        try:
+            yield
         except Refused as refused:
             if refused.rule is PolicyRule.P7:
                 self._ended = refused

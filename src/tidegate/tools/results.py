@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved, ScoreParts
+from tidegate.records.record import Origin
 from tidegate.records.times import write_timestamp
+
+
+def origins_in(result: object) -> Iterator[Origin]:
+    """Yield the origins of the records in a result."""
+    if isinstance(result, Mapping):
+        if "origin" in result:
+            yield Origin(result["origin"])
+        for each in result.values():
+            yield from origins_in(each)
+    elif isinstance(result, list):
+        for each in result:
+            yield from origins_in(each)
 
 
 def saved(value: Saved) -> dict[str, Any]:
