@@ -12,8 +12,8 @@ import pytest
 
 from tidegate.cli.main import root
 from tidegate.gateway.catalog import NAME_CHARS_MAX
-from tidegate.policy.labels import claimed_level, result_label
 from tidegate.policy.levels import Level
+from tidegate.policy.result_labels import claimed_level, result_label
 from tidegate.server import gateway_tools
 
 DOCS = (Path(__file__).parent.parent.parent / "docs" / "gateway.md").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ from tidegate.gateway.pins import Definitions
 from tidegate.gateway.replies import Reply
 from tidegate.gateway.tool_list import ToolList
 from tidegate.gateway.wire_guard import Check, Guard
-from tidegate.policy.labels import claimed_level
+from tidegate.policy.result_labels import claimed_level
 
 PROBE_SECONDS = 10
 """How long to wait for an answer in the newest revision before a server is taken for an older one."""

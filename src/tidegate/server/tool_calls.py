@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import mcp_types as types
 
 from tidegate.errors import TidegateError
-from tidegate.policy.labels import result_label
 from tidegate.policy.levels import Level
+from tidegate.policy.result_labels import result_label
 from tidegate.records.record import Origin, least_trusted
 from tidegate.server.resources import shown
 from tidegate.tools import TOOLS

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from tidegate.policy.labels import claimed_level, result_label
 from tidegate.policy.levels import Level
+from tidegate.policy.result_labels import claimed_level, result_label
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 
