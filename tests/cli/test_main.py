@@ -387,6 +387,16 @@ def test_mcp_and_gateway_get_the_common_options(cli: Run, home: Path, monkeypatc
     assert served == [str(home), "a", "s", Level.INTERNAL, "mcp", str(home), "a", "s", Level.PUBLIC, "gateway"]
 
 
+def test_without_a_seat_the_gateway_does_not_start_and_says_what_to_write(cli: Run, home: Path) -> None:
+    ran = cli("gateway", "--agent", "a")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(
+        "tidegate: session: give this client a session of its own, for example `tidegate gateway "
+    )
+    assert not home.exists()
+    assert cli("gateway", "--session", "").err.startswith("tidegate: name: ")
+
+
 def test_main_reads_the_command_line_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["tidegate", "--version"])
     monkeypatch.setattr(sys, "stdout", io.StringIO())

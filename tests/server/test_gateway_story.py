@@ -124,14 +124,6 @@ def test_the_story_of_a_classified_read(with_servers: Callable[..., Path], tmp_p
     assert "merge" not in heard.read_text()
 
 
-def test_without_a_seat_it_does_not_start(home: Path) -> None:
-    with ServerProcess(["--home", str(home)], program=("-m", "tidegate", "gateway")) as peer:
-        code, said = peer.end()
-    assert code == 2
-    assert said.startswith("tidegate: session: give this client a session of its own, for example `tidegate gateway ")
-    assert not home.exists()
-
-
 def alive(pid: int) -> bool:
     """Whether a process runs; one that nobody has waited for yet does not."""
     try:

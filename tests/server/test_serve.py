@@ -324,10 +324,12 @@ def test_what_stays_wrong_while_it_runs_ends_it_at_once_with_one_line(home: Path
     assert not home.exists()
 
 
+@pytest.mark.parametrize("command", ["mcp", "gateway"])
 @pytest.mark.parametrize("terminal", [True, False])
 def test_only_who_tries_it_by_hand_is_told_that_it_waits(
-    cli: Run, monkeypatch: pytest.MonkeyPatch, terminal: bool
+    cli: Run, monkeypatch: pytest.MonkeyPatch, terminal: bool, command: str
 ) -> None:
-    monkeypatch.setattr("tidegate.server.serve.serve", lambda *_: 0)
-    ran = cli("mcp", terminal=terminal)
-    assert (ran.code, ran.out, "waiting for an MCP client" in ran.err) == (0, "", terminal)
+    monkeypatch.setattr("tidegate.server.serve.serve", lambda *_, **__: 0)
+    ran = cli(command, "--session", "s", terminal=terminal)
+    assert (ran.code, ran.out) == (0, "")
+    assert (f"tidegate {command}: waiting for an MCP client" in ran.err) is terminal

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,13 +136,12 @@ class GatewayTools:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved in any case
+        waited = 0.0
         try:
-            for waits in count(1):
-                await asyncio.wait({task}, timeout=PROGRESS_SECONDS)
-                if task.done():
-                    break
+            while not (await asyncio.wait({task}, timeout=PROGRESS_SECONDS))[0]:
+                waited += PROGRESS_SECONDS
                 with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                    await progress(waits * PROGRESS_SECONDS, "waiting for the server")
+                    await progress(waited, "waiting for the server")
         finally:
             task.cancel()
         if task.cancelled():
