@@ -48,7 +48,7 @@ COMMANDS = {
     "run": CommandSpec("run:run", "Wake the agents for their jobs and triggers."),
     "cron": CommandSpec("cron:cron", "Schedule jobs and show their runs."),
     "mcp": CommandSpec("servers:mcp", "Serve the memory tools to an MCP client."),
-    "gateway": CommandSpec("servers:gateway", "Serve the memory tools and those of other MCP servers to a client."),
+    "gateway": CommandSpec("servers:gateway", "Serve the memory tools and those of other MCP servers."),
     "demo": CommandSpec("servers:demo", "Show how Tidegate works, with a real server and client."),
 }
 

@@ -33,7 +33,7 @@ def mcp() -> int:
     examples=("tidegate gateway --agent assistant --session editor --level INTERNAL",),
 )
 def gateway() -> int:
-    """Serve the memory tools and the tools of the servers in config.toml to an MCP client, through one gate.
+    """Serve the memory tools and those of the servers in config.toml to an MCP client, through one gate.
 
     Give each client a session of its own: its seat. A call of a tool with a higher source raises the session, and a
     tool with a lower sink is then refused. The taint stays with the session when the client connects again.
