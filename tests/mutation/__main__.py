@@ -25,6 +25,7 @@ TESTS = {
     "policy/levels.py": ["tests/policy"],
     "policy/rules.py": ["tests/policy"],
     "policy/servers.py": ["tests/policy"],
+    "policy/result_labels.py": ["tests/policy/test_result_labels.py"],
     "policy/events.py": ["tests/policy", "tests/test_model.py", "tests/test_stateful.py"],
     "policy/session_state.py": ["tests/policy", "tests/test_model.py"],
     "core/gate.py": [

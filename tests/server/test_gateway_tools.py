@@ -296,6 +296,16 @@ def test_p18_after_a_result_from_outside_what_is_saved_is_marked_so(tools: Gatew
     ]
 
 
+@pytest.mark.parametrize("origin", Origin)
+def test_p18_a_copy_of_a_memory_is_no_more_trusted_than_it(tools: GatewayTools, store: Store, origin: Origin) -> None:
+    store.session(AGENT, origin=origin).memory.save("first", "x")
+    call(tools, "memory_get", key="first")
+    call(tools, "memory_save", key="copy", content="x")
+    copy = store.session(AGENT).memory.get("copy")
+    assert copy is not None
+    assert copy.origin is (origin if origin.from_outside else Origin.AGENT)
+
+
 def test_p18_a_call_that_was_refused_marks_nothing(tools: GatewayTools, session: Session) -> None:
     session.raise_taint(INTERNAL)
     call(tools, "web__echo")

@@ -22,7 +22,6 @@ from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.pins import Pins
 from tidegate.gateway.process import kill_all
 from tidegate.gateway.replies import Result
-from tidegate.records.record import least_trusted
 from tidegate.server.tool_calls import MemoryTools, Progress, error_answer, memory_tools, text_answer
 from tidegate.tools import TOOLS
 
@@ -83,7 +82,7 @@ class GatewayTools:
         self.served = served
         self._servers = servers
         self._tell = tell
-        self._memory = MemoryTools(served)
+        self._memory = MemoryTools(served, copies_marked=True)
         self._gateway: Gateway | None = None
         self._running = set[asyncio.Future[Result]]()
 
@@ -125,8 +124,7 @@ class GatewayTools:
         if entry is None:
             return None
         result = await self._finished(self._gateway.call_entry(entry, arguments), progress)
-        # P18: from now on the client's model has read something from outside.
-        self._memory.origin = least_trusted((self._memory.origin, result.origin))
+        self._memory.note_read((result.origin,))
         return result
 
     async def _finished(self, call: Coroutine[Any, Any, Result], progress: Progress) -> Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -50,12 +50,18 @@ class ServedTools(Protocol):
 class MemoryTools:
     """The five memory tools.
 
-    origin: the mark on what is saved from now on.
+    copies_marked: what is saved is marked like the least trusted of all that was read before (P18).
     """
 
-    def __init__(self, served: ServedSession) -> None:
+    def __init__(self, served: ServedSession, *, copies_marked: bool = False) -> None:
         self.served = served
-        self.origin = Origin.AGENT
+        self._copies_marked = copies_marked
+        self._read = Origin.AGENT
+
+    def note_read(self, origins: Iterable[Origin]) -> None:
+        """Note that the client's model has read something of these origins."""
+        if self._copies_marked:
+            self._read = least_trusted((self._read, *origins))
 
     async def listing(self) -> types.ListToolsResult:
         """Return the memory tools. The list does not depend on the session, so any cache may keep it (P5)."""
@@ -68,8 +74,9 @@ class MemoryTools:
             result, level = await self.served.run(partial(self._call, known, arguments))
         except TidegateError as error:
             return await error_answer(error, self.served)
-        trusted = least_trusted(origins_in(result)) is Origin.OWNER
-        return _json_answer(result, result_label(level, trusted=trusted))
+        origins = list(origins_in(result))
+        self.note_read(origins)
+        return _json_answer(result, result_label(level, trusted=least_trusted(origins) is Origin.OWNER))
 
     async def close(self) -> None:
         """Do nothing: the session belongs to its opener."""
@@ -78,7 +85,7 @@ class MemoryTools:
         """Do nothing: no other process runs."""
 
     def _call(self, name: str, arguments: dict[str, Any], session: Session) -> tuple[dict[str, Any], Level]:
-        return session.marking(self.origin).call_tool(name, arguments), session.taint
+        return session.marking(self._read).call_tool(name, arguments), session.taint
 
 
 def memory_tools() -> list[types.Tool]:
