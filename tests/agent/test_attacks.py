@@ -57,6 +57,7 @@ class Web:
     says: str = "nothing"
     told: list[str] = field(default_factory=list)
     defines: Definition = ECHO
+    claimed: Level = PUBLIC
 
     async def open(self, server: Server, check: Check) -> Web:
         check(True)
@@ -69,7 +70,7 @@ class Web:
     async def call(self, check: Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
         check(True)
         self.told.append(json.dumps(arguments))
-        return Reply(self.says, failed=False)
+        return Reply(self.says, failed=False, claimed=self.claimed)
 
     async def close(self) -> None:
         """Nothing."""
@@ -130,6 +131,21 @@ def test_a_planted_page_can_send_what_is_public_to_what_is_public(scene: Scene) 
     knows(scene, PUBLIC, "known to everyone")
     says(scene, web, "go on", OBEDIENT, PUBLIC, "browsing")
     assert any("known to everyone" in each for each in web.told)  # not stopped: levels are about nothing else
+
+
+def test_p4_what_a_server_labels_as_private_is_read_at_that_level_and_goes_nowhere_below(scene: Scene) -> None:
+    web = Web(says=SECRET, claimed=CONFIDENTIAL)
+    read = script(
+        calling("web__echo", text="first"),
+        calling("memory_save", key="k", content="{result}"),
+        calling("web__echo", text="second"),
+        "ok",
+    )
+    says(scene, web, "read the page", read, PUBLIC, "browsing")
+    assert web.told == ['{"text": "first"}']
+    assert scene.store.session(AGENT, "browsing").taint is CONFIDENTIAL
+    assert scene.store.session(AGENT).memory.get("k") is None
+    assert refusals(scene) == ["call web__echo P14"]
 
 
 def test_query_only_poisoning_reaches_other_conversations_of_the_agent_and_none_of_another(scene: Scene) -> None:

@@ -14,6 +14,7 @@ from tests.gateway.conftest import AT, ECHO
 import tidegate
 from tidegate.audit.chain import Action
 from tidegate.config.servers import Server
+from tidegate.core.sessions import Sessions
 from tidegate.errors import Refused, StorageError
 from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.gateway import Gateway
@@ -294,6 +295,17 @@ def test_a_label_that_waits_for_the_disk_stops_no_other_call(store: Store, sessi
     fake.claimed = PUBLIC
     call(gateway, "plans__echo")
     assert released == ["hop", "loop", "loop"]
+
+
+def test_a_release_that_raises_nothing_waits_for_no_lock(
+    gateway: Gateway, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lock(what: str) -> None:
+        if what == "call web":
+            monkeypatch.setattr(Sessions, "_commit", lambda *_: pytest.fail("it takes the locks"))
+
+    fake.during = lock
+    assert SECRET in call(gateway, "web__echo")
 
 
 def test_a_result_says_the_taint_at_its_release(gateway: Gateway, fake: Fake, session: Session) -> None:
