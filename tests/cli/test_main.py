@@ -384,7 +384,7 @@ def test_mcp_and_gateway_get_the_common_options(cli: Run, home: Path, monkeypatc
     monkeypatch.setattr(mcp, "serve", serve)
     assert cli("mcp", "--agent", "a", "--session", "s", "--level", "INTERNAL").code == 0
     assert cli("gateway", "--agent", "a", "--session", "s").code == 0
-    assert served == [str(home), "a", "s", Level.INTERNAL, "mcp", str(home), "a", "s", Level.PUBLIC, "gateway"]
+    assert served == [str(home), "a", "s", Level.INTERNAL, "mcp", str(home), "a", "s", None, "gateway"]
 
 
 def test_without_a_seat_the_gateway_does_not_start_and_says_what_to_write(cli: Run, home: Path) -> None:

@@ -59,7 +59,7 @@ def with_servers(home: Path) -> Callable[..., Path]:
 
 def through_client(home: Path, use: Callable[[Client], Awaitable[T]], *, session: str = "editor") -> T:
     """What `use` gives, with a client connected to a gateway that lives only for it."""
-    words = ["-m", "tidegate", "--home", str(home), "gateway", "--session", session]
+    words = ["-m", "tidegate", "--home", str(home), "gateway", "--session", session, "--level", "PUBLIC"]
 
     async def run() -> T:
         async with Client(StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))) as client:
@@ -137,7 +137,7 @@ def test_no_server_outlives_it(with_servers: Callable[..., Path], tmp_path: Path
     """One that ignores the end of its input and the signal to end, and has a child."""
     pids = tmp_path / "pids"
     home = with_servers(clings=section("clings", "clings", Level.PUBLIC, PIDS=pids))
-    words = ["gateway", "--home", str(home), "--session", "editor"]
+    words = ["gateway", "--home", str(home), "--session", "editor", "--level", "PUBLIC"]
     with ServerProcess(words, program=program) as peer:
         peer.greet()
         answer = peer.ask("tools/call", {"name": "clings__echo", "arguments": {"text": "hello"}})
@@ -152,7 +152,7 @@ def test_no_server_outlives_it(with_servers: Callable[..., Path], tmp_path: Path
 
 def test_what_was_sent_before_the_end_is_answered(with_servers: Callable[..., Path]) -> None:
     home = with_servers(web=section("web", "behaves", Level.PUBLIC))
-    words = ["--home", str(home), "--session", "editor"]
+    words = ["--home", str(home), "--session", "editor", "--level", "PUBLIC"]
     with ServerProcess(words, program=("-m", "tidegate", "gateway")) as peer:
         peer.greet()
         peer.send("tools/call", {"name": "web__echo", "arguments": {"text": "hello"}})
