@@ -166,9 +166,20 @@ def test_a_definition_that_would_break_the_list_is_left_out_and_the_owner_is_tol
 ) -> None:
     pins.trust("web", [ECHO, replace(ECHO, name="broken", **broken)], AT)
     assert names(tools) == LISTED
-    assert len(told) == 1
+    assert told[-1] == "web__broken is left out: some clients do not accept its definition"
     with serving(tools) as peer:
         assert len(peer.greet().ask("tools/list")["result"]["tools"]) == len(LISTED)
+
+
+def test_the_owner_is_told_once_of_each_server_that_offers_nothing(tools: GatewayTools, told: list[str]) -> None:
+    for _ in range(2):
+        assert names(tools) == LISTED
+    assert told == [
+        "server unclassified offers no tools here: none of its trusted tools has both a source and a sink: set them in "
+        "config.toml",
+        "server unseen offers no tools here: none of its tools is trusted yet: look at them with `tidegate tools trust "
+        "unseen`",
+    ]
 
 
 def test_without_readable_pins_the_memory_tools_are_served_and_the_owner_is_told(

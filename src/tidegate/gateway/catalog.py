@@ -13,6 +13,9 @@ from tidegate.policy.servers import Classification
 
 NAME_CHARS_MAX = 64  # the limit of model providers, which accept letters, digits, "_" and "-"
 
+_UNTRUSTED = "none of its tools is trusted yet"
+_UNCLASSIFIED = "none of its trusted tools has both a source and a sink: set them in config.toml"
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
@@ -40,6 +43,19 @@ def catalog_name(server: str, tool: str) -> str:
 def callable_tools(servers: Iterable[Server], pins: Pins) -> list[CatalogEntry]:
     """Return the tools that can be called, if the taint permits: trusted and classified. Raises: as `catalog`."""
     return [entry for entry in catalog(servers, pins).values() if entry.classification is not None]
+
+
+def without_tools(servers: Iterable[Server], pins: Pins) -> Mapping[str, str]:
+    """Return the servers that offer no tool, each with the reason and what the owner can do. Raises: as `catalog`."""
+    servers, pinned = tuple(servers), pins.read()
+    offering = {entry.server.name for entry in callable_tools(servers, pins)}
+    return {
+        server.name: _UNCLASSIFIED
+        if pinned.get(server.name)
+        else f"{_UNTRUSTED}: look at them with `tidegate tools trust {server.name}`"
+        for server in servers
+        if server.name not in offering
+    }
 
 
 def catalog(servers: Iterable[Server], pins: Pins) -> Mapping[str, CatalogEntry]:

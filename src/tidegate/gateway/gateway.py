@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 
 from tidegate.config.servers import Server
 from tidegate.errors import InvalidArgument, LimitExceeded, Refused, refused
-from tidegate.gateway.catalog import CatalogEntry, callable_tools, catalog
+from tidegate.gateway.catalog import CatalogEntry, callable_tools, catalog, without_tools
 from tidegate.gateway.diagnostics import CutOffError
 from tidegate.gateway.pins import Definitions, Pins, verdict
 from tidegate.gateway.replies import Result, no_answer, outside
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from tidegate.gateway.wire_guard import Check
 
 ARGUMENTS_BYTES_MAX = 1024 * 1024
-_UNTRUSTED = "none of its tools is trusted yet"
-_UNCLASSIFIED = "none of its trusted tools has both a source and a sink: set them in config.toml"
 
 T = TypeVar("T")
 
@@ -96,14 +94,7 @@ class Gateway:
 
         Raises: as `tools`.
         """
-        offering, pinned = {entry.server.name for entry in self.tools()}, self._pins.read()
-        return {
-            name: _UNCLASSIFIED
-            if pinned.get(name)
-            else f"{_UNTRUSTED}: look at them with `tidegate tools trust {name}`"
-            for name in self._servers
-            if name not in offering
-        }
+        return without_tools(self._servers.values(), self._pins)
 
     async def find(self, name: str) -> CatalogEntry | None:
         """Return the trusted tool of a name, as it is trusted now, or None. Raises: as `tools`."""

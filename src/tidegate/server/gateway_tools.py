@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from tidegate.config.reader import read_settings
 from tidegate.errors import InvalidArgument, StorageError, TidegateError
-from tidegate.gateway.catalog import CatalogEntry, callable_tools
+from tidegate.gateway.catalog import CatalogEntry, callable_tools, without_tools
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.pins import Pins
 from tidegate.gateway.process import kill_all
@@ -60,6 +60,10 @@ class OwnersServers:
         """Return the tools that can be called, by name. Raises: InvalidArgument, StorageError."""
         return callable_tools(self._read().values(), self._pins)
 
+    def without_tools(self) -> Mapping[str, str]:
+        """Return the servers that offer no tool, each with the reason. Raises: as `tools`."""
+        return without_tools(self._read().values(), self._pins)
+
     def gateway(self, session: Session) -> Gateway:
         """Return the gateway of a session of the open store. Raises: StorageError without one."""
         if self._store is None:
@@ -82,6 +86,7 @@ class GatewayTools:
         self.served = served
         self._servers = servers
         self._tell = tell
+        self._told = set[str]()
         self._memory = MemoryTools(served, copies_marked=True)
         self._gateway: Gateway | None = None
         self._running = set[asyncio.Future[Result]]()
@@ -148,16 +153,26 @@ class GatewayTools:
 
     def _others(self) -> list[types.Tool]:
         try:
-            found = self._servers.tools()
+            found, missing = self._servers.tools(), self._servers.without_tools()
         except InvalidArgument:
             return []  # the opener tells the owner
         except StorageError as error:
-            self._tell(f"{error.message}; the other servers' tools are missing")
+            self._tell_once(f"{error.message}; the other servers' tools are missing")
             return []
-        tools = [tool for entry in found if (tool := _definition(entry)) is not None]
-        if len(tools) < len(found):
-            self._tell("a trusted tool has a definition that clients do not accept; it is left out")
+        for name, why in missing.items():
+            self._tell_once(f"server {name} offers no tools here: {why}")
+        tools = list[types.Tool]()
+        for entry in found:
+            if (tool := _definition(entry)) is not None:
+                tools.append(tool)
+            else:
+                self._tell_once(f"{entry.name} is left out: some clients do not accept its definition")
         return tools
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._tell(text)
 
 
 def _definition(entry: CatalogEntry) -> types.Tool | None:
