@@ -228,7 +228,7 @@ def test_p4_a_label_counts_wherever_it_is_in_an_answer_and_only_upwards(store: S
     async def levels() -> list[tuple[Level, Level]]:
         seen = []
         for answer, _ in LABELLED:
-            session = store.session("ada")
+            session = store.session("ada", level=PUBLIC)
             async with Gateway(store, session, {server.name: server}, pins) as gateway:
                 result = await gateway.call("hostile__echo", {"text": json.dumps(answer)})
                 seen.append((result.level, session.taint))
