@@ -32,6 +32,8 @@ def at_size(home: Path, size: int) -> dict[str, Any]:
             "get": verbs.get(store, home),
             "call_tool": verbs.call(store),
             "save": verbs.save(store, home),
+            "similar": verbs.similar(store),
+            "context": verbs.context(store),
             "list": verbs.listing(store),
             "delete": verbs.delete(store),
             "search": search.search(store, home, size),

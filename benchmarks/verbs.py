@@ -97,6 +97,40 @@ def save(store: Store, home: Path) -> dict[str, Any]:
     return {"us": figures, "per second": round(1e6 / figures["save"]), "ratio": ratio, "goal": 2}
 
 
+def similar(store: Store) -> dict[str, Any]:
+    """Measure what a tool's save adds to name similar keys, against the library's save."""
+    numbers = itertools.count()
+    items = itertools.cycle(list(corpus.memories(500, seed=9)))
+    fresh = ((f"similar-{next(numbers)}", content, tags) for _, content, tags in items)
+    report: dict[str, Any] = {}
+    for level in (Level.PUBLIC, Level.RESTRICTED):
+        session = session_at(store, level)
+        figures = compare(
+            {
+                "save": lambda session=session: session.memory.save(*next(fresh)),
+                "save with similar": lambda session=session: session.memory.save_with_similar(*next(fresh)),
+            },
+            calls=50,
+        )
+        report[level.name] = {"us": figures, "us over save": round(figures["save with similar"] - figures["save"], 1)}
+    return {**report, "goal": {"us over save": 1_000}}
+
+
+def context(store: Store) -> dict[str, Any]:
+    """Measure the block of memories, without a message and chosen by one, from a session that sees all levels."""
+    session = session_at(store, Level.RESTRICTED)
+    note = ("the project meeting", ["project"])
+    session.memory.save_many([(f"context-{number}", *note) for number in range(200)])
+    figures = compare(
+        {
+            "no message": session.context,
+            "by a message": lambda: session.context(query="when is the meeting of the project?"),
+        },
+        calls=20,
+    )
+    return {"us": figures, "ratio": ratios(figures, "no message")}
+
+
 def listing(store: Store) -> dict[str, Any]:
     """Measure one page of 50 from a session that sees all levels: the first, the last, and one of a tag."""
     session = session_at(store, Level.RESTRICTED)

@@ -9,7 +9,7 @@ from itertools import product
 from random import Random
 
 import pytest
-from tests.yardstick import leaks_owner, leaks_sessions, leaks_storage, leaks_verbs
+from tests.yardstick import leaks_owner, leaks_pins, leaks_sessions, leaks_storage, leaks_verbs
 from tests.yardstick.agreement import disagreement
 from tests.yardstick.backends import InMemoryBackend
 from tests.yardstick.generate import observed_trace, random_trace
@@ -71,7 +71,7 @@ def test_knowing_the_home_alone_is_no_leak(backend: InMemoryBackend, monkeypatch
 def test_the_catalogue_is_large_and_each_leak_is_in_it_once() -> None:
     assert len({leak.name for leak in LEAKS}) == len(LEAKS) >= 60
     assert sum(not (leak.by_model or leak.by_put_back) for leak in LEAKS) >= 40
-    assert {leaks_owner, leaks_sessions, leaks_storage, leaks_verbs}
+    assert {leaks_owner, leaks_pins, leaks_sessions, leaks_storage, leaks_verbs}
 
 
 def test_the_harness_is_not_traced_where_coverage_is_measured() -> None:

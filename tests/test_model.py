@@ -198,8 +198,8 @@ def test_a_level_argument_has_no_effect_but_an_entry() -> None:
 
 def test_the_context_holds_what_is_tagged_for_it_once_and_unshadowed() -> None:
     saved = (t.Save(LOW, "k", "v", ("rule", "persona")), t.Save(LOW, "l", "v", ("rule",)), t.Save(HIGH, "l", "v"))
-    assert last(*saved, t.Context(LOW)) == {"included": 2, "left_out": 0}
-    assert last(*saved, t.Context(HIGH)) == {"included": 1, "left_out": 0}
+    assert last(*saved, t.Context(LOW)) == {"keys": ["l", "k"], "included": 2, "left_out": 0}
+    assert last(*saved, t.Context(HIGH)) == {"keys": ["k"], "included": 1, "left_out": 0}
 
 
 def test_to_dos_are_one_list_a_level_and_the_highest_shadows() -> None:

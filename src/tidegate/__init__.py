@@ -25,10 +25,22 @@ if TYPE_CHECKING:
     from tidegate.policy.decisions import PolicyRule
     from tidegate.policy.levels import Level
     from tidegate.records.limits import Limits
-    from tidegate.records.memory import Deleted, Explanation, Hit, Hits, Memory, Page, Saved, ScoreParts, Status
+    from tidegate.records.memory import (
+        Deleted,
+        Explanation,
+        Hit,
+        Hits,
+        Memory,
+        Page,
+        Saved,
+        SavedWithSimilar,
+        ScoreParts,
+        SimilarKey,
+        Status,
+    )
     from tidegate.records.record import Origin, RecordKind
     from tidegate.records.todo import Todo, TodoState
-    from tidegate.records.version import Purged, Relabelled, Restored, Version, VersionState
+    from tidegate.records.version import Pinned, Purged, Relabelled, Restored, Version, VersionState
     from tidegate.session import Listing, Session, SessionMemory
     from tidegate.storage.control import SessionRow
     from tidegate.store import Store
@@ -57,10 +69,12 @@ else:
         "tidegate.policy.decisions": "PolicyRule",
         "tidegate.policy.levels": "Level",
         "tidegate.records.limits": "Limits",
-        "tidegate.records.memory": "Deleted Explanation Hit Hits Memory Page Saved ScoreParts Status",
+        "tidegate.records.memory": (
+            "Deleted Explanation Hit Hits Memory Page Saved SavedWithSimilar ScoreParts SimilarKey Status"
+        ),
         "tidegate.records.record": "Origin RecordKind",
         "tidegate.records.todo": "Todo TodoState",
-        "tidegate.records.version": "Purged Relabelled Restored Version VersionState",
+        "tidegate.records.version": "Pinned Purged Relabelled Restored Version VersionState",
         "tidegate.session": "Listing Session SessionMemory",
         "tidegate.storage.control": "SessionRow",
         "tidegate.store": "Store",
@@ -120,6 +134,7 @@ __all__ = [
     "Origin",
     "Owner",
     "Page",
+    "Pinned",
     "Plan",
     "PolicyRule",
     "Purged",
@@ -131,6 +146,7 @@ __all__ = [
     "Run",
     "RunState",
     "Saved",
+    "SavedWithSimilar",
     "ScoreParts",
     "Session",
     "SessionJobs",
@@ -138,6 +154,7 @@ __all__ = [
     "SessionRow",
     "SessionTodos",
     "Sessions",
+    "SimilarKey",
     "Source",
     "Status",
     "StorageError",

@@ -13,18 +13,20 @@ from tidegate.core.conversation import Conversation
 from tidegate.core.gate import Gate, SessionHandle
 from tidegate.core.search import Filter
 from tidegate.core.sessions import Sessions
+from tidegate.core.similar import with_similar
 from tidegate.core.todos import SessionTodos
 from tidegate.core.variants import NewRecord
 from tidegate.errors import InvalidArgument, TidegateError
 from tidegate.policy.events import LEVEL_ARGUMENTS, split_level_arguments
 from tidegate.policy.levels import Level
 from tidegate.records.limits import PAGE_DEFAULT, PAGE_MAX, RESULTS_DEFAULT, RESULTS_MAX, Limits
-from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved
+from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved, SavedWithSimilar
 from tidegate.records.record import Origin, RecordKind, least_trusted
 from tidegate.records.tags import fold_tag
 from tidegate.records.times import read_bound
 from tidegate.records.validation import (
     check_arguments,
+    check_beginning,
     check_content,
     check_item,
     check_key,
@@ -34,6 +36,7 @@ from tidegate.records.validation import (
     check_tags,
 )
 from tidegate.search.analysis import analyse, analyse_query
+from tidegate.search.nearness import telling_words
 from tidegate.storage.control import SessionRow
 
 if TYPE_CHECKING:
@@ -57,6 +60,15 @@ class SessionMemory:
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError; then nothing was stored.
         """
         return self.save_many([(key, content, tags)])[0]
+
+    def save_with_similar(self, key: str, content: str, tags: Iterable[str] | str | None = None) -> SavedWithSimilar:
+        """Save a memory like `save`, and name up to three visible keys with nearly the same content, nearest first.
+
+        No key is named if the session was raised or ended meanwhile. Raises: as `save`.
+        """
+        item = self._item(key, content, tags)
+        verb, words = partial(memory.save_one, item=item), telling_words(item.key, item.content)
+        return self._gate.write(self._handle, "memory_save", verb, then=partial(with_similar, words=words))
 
     def save_many(self, items: Iterable[tuple[str, str, Iterable[str] | str | None]]) -> list[Saved]:
         """Save all items in one transaction, or none, and return what was stored, in order. Raises: as `save`."""
@@ -275,13 +287,17 @@ class Session:
             self._gate.note_attempt(self._handle, name, attempted)
         return self._toolset[name].run(self, kept)
 
-    def context(self, *, chars_max: int = CONTEXT_CHARS_MAX) -> Context:
+    def context(self, *, query: str = "", chars_max: int = CONTEXT_CHARS_MAX) -> Context:
         """Return the session's memories as a block for a prompt: rules, preferences, persona, then projects.
 
-        chars_max: the budget of the memories in it, at most 100,000. The block is data (P18): it goes into a user
-        message, never into the system prompt. Raises: Refused, StorageError.
+        In each group pinned memories come first, then those that match the query, then the last saved.
+        query: the message at hand; its first 4,096 code points count. chars_max: the budget of the memories in the
+        block, at most 100,000. The block is data (P18): it goes into a user message, never into the system prompt.
+        Raises: InvalidArgument, Refused, StorageError.
         """
-        return self._gate.read(self._handle, "context", partial(context, ids=self._ids, chars_max=chars_max))
+        asked = analyse_query(check_beginning(query, self.limits))
+        verb = partial(context, query=asked, ids=self._ids, chars_max=chars_max)
+        return self._gate.read(self._handle, "context", verb)
 
     def raise_taint(self, level: Level, *, reason: str = "") -> Level:
         """Raise the taint to at least `level`, durably, and return it. For the host, never for the model.

@@ -24,7 +24,7 @@ from tidegate.agent.toolbox import Toolbox
 from tidegate.agent.transcript import History
 from tidegate.session import Session
 
-UNTOLD = (t.SaveMany, t.Said, t.More)
+UNTOLD = (t.SaveMany, t.Pin, t.Unpin, t.Said, t.More)
 """What no model can do, and cursors that traces hand from session to session: left to the host, as in any world."""
 
 
@@ -63,7 +63,7 @@ class AgentWorld(World):
         if isinstance(op, t.Say):
             return self._answer(session, op.content, Played("well")), None
         if isinstance(op, t.Context):
-            return self._answer(session, "what do you know?", Played("much")), None
+            return self._answer(session, op.query or "what do you know?", Played("much")), None
         name, arguments = tool_call(op, self._cursors)
         call = ToolCall(f"call-{index}", name, json.dumps(arguments))
         answer = self._answer(session, "do it", Played(AssistantMessage("", (call,)), "done"))

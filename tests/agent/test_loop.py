@@ -77,6 +77,16 @@ def test_what_one_conversation_learned_the_next_knows_after_a_restart(scene: Sce
     assert outcome.answer == "The user's name is Ada."
 
 
+def test_the_block_is_chosen_by_the_message_at_hand(scene: Scene) -> None:
+    memory = scene.store.session(AGENT, level=PUBLIC).memory
+    memory.save_many([(f"note-{number:03}", f"{'bicycle ' * 20} {number}", ["project"]) for number in range(60)])
+    memory.save("zoo", "The parrot is called Polly.", ["project"])
+    for text, first in (("What is the name of the parrot?", "zoo"), ("hello", "note-000")):
+        recorded = Recorded(ScriptedModel())
+        scene.say(text, recorded, name=text, level=PUBLIC)
+        assert recorded.prompts[0].context.split("\n")[2].startswith(f'{{"key": "{first}"')
+
+
 def test_a_correction_replaces_what_was_known(scene: Scene) -> None:
     scene.say("My name is Ada.", ScriptedModel(), name="first")
     scene.say("No, my name is really Grace.", ScriptedModel(), name="second")

@@ -225,7 +225,7 @@ class TestNoChangeWithoutItsEntry:
                     "DROP TABLE records",
                     "ALTER TABLE other RENAME TO records",
                     "INSERT INTO records SELECT 99, kind, key, level, version, content, tags, origin, nonce, "
-                    "created_at, updated_at, deleted_at, 0, 0, 0 FROM versions",
+                    "created_at, updated_at, deleted_at, 0, 0, 0, 0 FROM versions",
                     "DELETE FROM versions",
                 ],
                 "one key has two current versions",

@@ -51,6 +51,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "save plan 'We launch'",
             "save plan 'We launch in June' --level INTERNAL",
             "save plan 'We launch in May' --level INTERNAL",
+            "save plan 'We merge' --level CONFIDENTIAL",
             "save other x --agent a",
             "session new main --level INTERNAL",
             "session new chat --level INTERNAL",

@@ -47,6 +47,43 @@ def asked(home: Path, answer: str, *words: str) -> tuple[int, str]:
     return done.returncode, done.stderr.decode()
 
 
+# Pins
+
+
+def test_a_memory_is_pinned_and_unpinned_at_its_level(made: Run) -> None:
+    assert made("pin", "k", "--level", "CONFIDENTIAL").out == "pinned k at CONFIDENTIAL\n"
+    assert made("pin", "k", "--level", "CONFIDENTIAL").out == "pinned k at CONFIDENTIAL; it already was\n"
+    assert made("pin", "--level", "CONFIDENTIAL").out == "CONFIDENTIAL  version 1  owner  k\n"
+    assert "owner  pinned" in made("history", "k", "--level", "CONFIDENTIAL").out
+    done = made("pin", "k", "--level", "PUBLIC", "--json")
+    expected = {"pinned": True, "key": "k", "classification": "PUBLIC", "version": 2, "status": "updated"}
+    assert rows(done) == [expected]
+    (row,) = rows(made("pin", "--level", "PUBLIC", "--json"))
+    assert (row["key"], row["content"], row["version"], row["pinned"]) == ("k", "two", 2, True)
+    assert made("unpin", "k", "--level", "PUBLIC").out == "unpinned k at PUBLIC\n"
+    assert made("unpin", "k", "--level", "PUBLIC").out == "unpinned k at PUBLIC; it was not pinned\n"
+    assert rows(made("unpin", "k", "--level", "CONFIDENTIAL", "--json"))[0]["unpinned"] is True
+    nothing = made("pin", "--level", "PUBLIC")
+    assert (nothing.code, nothing.out, nothing.err) == (0, "", "no memory is pinned at PUBLIC\n")
+
+
+def test_a_session_pins_at_its_taint(made: Run) -> None:
+    made("session", "new", "main", "--level", "CONFIDENTIAL")
+    assert made("pin", "k", "--session", "main").out == "pinned k at CONFIDENTIAL\n"
+    assert made("pin", "--session", "main").out == "CONFIDENTIAL  version 1  owner  k\n"
+    assert made("pin", "k", "--session", "main", "--level", "PUBLIC").code == 2
+
+
+def test_a_pin_without_a_memory_or_room_says_what_to_do(made: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = made("pin", "never", "--level", "PUBLIC")
+    assert (nothing.code, nothing.out) == (1, "")
+    assert "no live memory has this key at this level" in nothing.err
+    monkeypatch.setattr("tidegate.owner.pinning.PINNED_MAX", 0)
+    full = made("pin", "k", "--level", "PUBLIC")
+    assert full.code == 2
+    assert "unpin one first with `tidegate unpin`" in full.err
+
+
 # History
 
 

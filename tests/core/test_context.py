@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.core.scene import AGENT, Scene
+from tests.core.scene import AGENT, Open, Scene
 
-from tidegate import Level, Refused
+from tidegate import InvalidArgument, Level, Refused
 from tidegate.core import context as core_context
 from tidegate.core.context import CONTEXT_TAGS, Context
+from tidegate.records.expiry import Expiry
 from tidegate.records.record import Origin, Record
 from tidegate.session import Session
-from tidegate.storage.base import CompartmentReader
+from tidegate.storage.base import CompartmentReader, View
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Level
 HOSTILE = [
@@ -35,8 +38,8 @@ def lines(context: Context) -> list[dict[str, Any]]:
     return [json.loads(line) for line in body[0].split("\n")]
 
 
-def keys(session: Session, **budget: int) -> list[str]:
-    context = session.context(**budget)
+def keys(session: Session, query: str = "", **budget: int) -> list[str]:
+    context = session.context(query=query, **budget)
     return [line["key"] for line in lines(context) if "key" in line] if context.text else []
 
 
@@ -141,15 +144,15 @@ class Counted:
         self.records = self.chars = 0
         with scene.provider.view(AGENT, PUBLIC) as view:
             kind = type(view.visible[0])
-        real = kind.page
+        real = kind.latest
 
-        def page(compartment: CompartmentReader, *args: Any, **more: Any) -> list[Record]:
+        def latest(compartment: CompartmentReader, *args: Any, **more: Any) -> list[Record]:
             found = real(compartment, *args, **more)  # type: ignore[arg-type]
             self.records += len(found)
             self.chars += sum(len(record.content) for record in found)
             return found
 
-        monkeypatch.setattr(kind, "page", page)
+        monkeypatch.setattr(kind, "latest", latest)
 
 
 def test_a_block_is_never_larger_than_the_largest_whatever_is_asked_for(
@@ -190,6 +193,142 @@ def test_for_a_block_only_so_much_content_is_read(scene: Scene, monkeypatch: pyt
     context = scene.store.session(AGENT).context(chars_max=1_500)
     assert (context.included, lines(context)[-1]["left_out"]) == (1, "4 or more")
     assert counted.chars <= 6_000
+
+
+def test_in_a_group_the_pinned_come_first_then_what_matches_then_the_last_saved(scene: Scene) -> None:
+    for number in range(6):
+        scene.wait()
+        scene.save(f"note-{number}", f"about {'tea' if number in (1, 3) else 'coffee'}", PUBLIC, "project")
+    scene.save("rule", "be brief", PUBLIC, "rule")
+    scene.save("tea-untagged", "tea", PUBLIC)
+    owner, session = scene.store.owner(AGENT), scene.store.session(AGENT, level=PUBLIC)
+    owner.pin("note-0", PUBLIC)
+    newest = ["rule", "note-0", "note-5", "note-4", "note-3", "note-2", "note-1"]
+    assert keys(session) == newest
+    assert keys(session, "do they drink tea?") == ["rule", "note-0", "note-3", "note-1", "note-5", "note-4", "note-2"]
+    assert keys(session, "nothing matches") == newest
+    assert keys(session, "?!") == newest
+    owner.pin("note-1", PUBLIC)
+    assert keys(session)[:3] == ["rule", "note-1", "note-0"], "the last saved pinned memory first"
+
+
+def test_ties_go_by_key(scene: Scene) -> None:
+    for key in "bdac":
+        scene.save(key, "tea", PUBLIC, "rule")
+    session = scene.store.session(AGENT, level=PUBLIC)
+    assert keys(session) == keys(session, "tea") == ["a", "b", "c", "d"]
+    for key in "ca":
+        scene.store.owner(AGENT).pin(key, PUBLIC)
+    assert keys(session) == ["a", "c", "b", "d"]
+
+
+def test_of_a_hundred_notes_the_newest_is_in_the_block(scene: Scene) -> None:
+    for number in range(100):
+        scene.wait()
+        scene.save(f"note-{number:02}", "x" * 200, PUBLIC, "project")
+    scene.store.owner(AGENT).pin("note-00", PUBLIC)
+    context = scene.store.session(AGENT, level=PUBLIC).context()
+    shown = keys(scene.store.session(AGENT, level=PUBLIC))
+    assert shown[:3] == ["note-00", "note-99", "note-98"]
+    assert context.included + context.left_out == 100
+
+
+def test_a_save_of_the_same_text_makes_it_the_newest(scene: Scene) -> None:
+    for key in ("first", "second", "first"):
+        scene.wait()
+        scene.save(key, "x", PUBLIC, "rule", "project")
+    assert keys(scene.store.session(AGENT, level=PUBLIC)) == ["first", "second"]
+
+
+def test_a_pinned_memory_has_room_before_the_others_of_its_level_whatever_its_tags(scene: Scene) -> None:
+    for number in range(20):
+        scene.save(f"rule-{number:02}", "x" * 100, PUBLIC, "rule")
+    scene.save("untagged", "always", PUBLIC)
+    scene.save("project", "always", PUBLIC, "project")
+    scene.save("high", "x" * 100, INTERNAL, "rule")
+    for key in ("untagged", "project"):
+        scene.store.owner(AGENT).pin(key, PUBLIC)
+    shown = keys(scene.store.session(AGENT, level=INTERNAL), chars_max=900)
+    assert shown[0] == "high"
+    assert shown[-2:] == ["project", "untagged"]
+    assert len(shown) < 20
+
+
+def test_p18_a_pinned_memory_from_outside_stays_marked(scene: Scene) -> None:
+    scene.store.session(AGENT, level=PUBLIC, origin=Origin.TOOL).memory.save("page", "obey", "rule")
+    scene.store.owner(AGENT).pin("page", PUBLIC)
+    context = scene.store.session(AGENT, level=PUBLIC).context(query="obey")
+    assert lines(context)[0]["origin"] == "tool"
+    assert context.origin is Origin.TOOL
+
+
+def test_a_pin_shows_at_its_own_level_and_is_shadowed_as_all_else(scene: Scene) -> None:
+    scene.save("k", "low", PUBLIC)
+    scene.store.owner(AGENT).pin("k", PUBLIC)
+    scene.save("k", "high", CONFIDENTIAL)
+    assert keys(scene.store.session(AGENT, level=INTERNAL)) == ["k"]
+    assert scene.store.session(AGENT, level=CONFIDENTIAL).context().text == ""
+    scene.store.owner(AGENT).pin("k", CONFIDENTIAL)
+    assert [line["content"] for line in lines(scene.store.session(AGENT, level=CONFIDENTIAL).context())] == ["high"]
+    assert [line["content"] for line in lines(scene.store.session(AGENT, level=PUBLIC).context())] == ["low"]
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_p5_what_is_above_changes_no_block(scene: Scene, level: Level) -> None:
+    for each in Level:
+        for number in range(3):
+            scene.wait()
+            scene.save(f"{each}-{number}", f"tea {number}", each, "project")
+        if each is level:
+            before = [keys(scene.store.session(AGENT, level=level), query) for query in ("", "tea 1")]
+    scene.store.owner(AGENT).pin("RESTRICTED-0", RESTRICTED)
+    if level is not RESTRICTED:
+        assert [keys(scene.store.session(AGENT, level=level), query) for query in ("", "tea 1")] == before
+
+
+def test_expired_memories_are_in_no_block_and_cost_no_page(opening: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_context, "PAGES_MAX", 8)
+    monkeypatch.setattr(core_context, "PAGE", 2)
+    hour = timedelta(hours=1)
+    scene = opening(expiry=Expiry(tags={"brief": hour}))
+    scene.save("old", "tea", PUBLIC, "rule")
+    for number in range(20):
+        scene.wait()
+        scene.save(f"k{number:02}", "tea", PUBLIC, "rule", "brief")
+    scene.store.owner(AGENT).pin("k03", PUBLIC)
+    scene.wait(3600)
+    session = scene.store.session(AGENT, level=PUBLIC)
+    assert keys(session, "tea") == keys(session) == ["old"]
+    assert session.context().left_out == 0
+
+
+def test_a_match_that_was_deleted_meanwhile_is_left_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("gone", "there"):
+        scene.save(key, "tea", PUBLIC, "rule")
+    real = core_context.best_places
+
+    def then_deleted(view: View, *args: Any, **more: Any) -> Any:
+        found = real(view, *args, **more)
+        scene.delete("gone")
+        return replace(found, value=[*found.value, (0, "never")])
+
+    monkeypatch.setattr(core_context, "best_places", then_deleted)
+    assert keys(scene.store.session(AGENT, level=PUBLIC), "tea") == ["there"]
+
+
+@pytest.mark.parametrize("query", [None, 7, "a\0b", "\ud800"])
+def test_a_query_that_is_no_text_is_refused(scene: Scene, query: Any) -> None:
+    with pytest.raises(InvalidArgument, match="query: "):
+        scene.store.session(AGENT).context(query=query)
+
+
+def test_of_a_long_message_the_beginning_counts(scene: Scene) -> None:
+    for key in ("old", "new"):
+        scene.wait()
+        scene.save(key, key, PUBLIC, "rule")
+    session = scene.store.session(AGENT, level=PUBLIC)
+    assert keys(session, f"old {'x ' * 100_000}") == ["old", "new"]
+    assert keys(session, f"{'x ' * 4_096} old") == ["new", "old"]
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

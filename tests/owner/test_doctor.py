@@ -441,7 +441,7 @@ def test_a_file_under_another_levels_name_is_found(made: Path) -> None:
 
 @pytest.mark.parametrize("label", ["SECRET", "", "public", "RESTRICTED"])
 def test_l06_rows_of_an_unknown_level_are_found(made: Path, label: str) -> None:
-    values = f"(99, 'memory', 'planted', '{label}', 1, 'x', '[]', 'agent', 'n', 1, 1, NULL, 1, 0, 1)"
+    values = f"(99, 'memory', 'planted', '{label}', 1, 'x', '[]', 'agent', 'n', 1, 1, NULL, 1, 0, 1, 0)"
     spoil(database(made), f"INSERT INTO records VALUES {values}")
     finding = only(made)
     assert (finding.severity, "unknown level" in finding.problem) == (Severity.ERROR, True)
@@ -505,7 +505,12 @@ def test_an_index_that_agrees_with_itself_and_not_with_the_memories_is_found_and
 
 
 @pytest.mark.parametrize(
-    "change", ["DELETE FROM tags WHERE key = 'k3'", "INSERT INTO tags VALUES ('memory', 'x', 'k3')"]
+    "change",
+    [
+        "DELETE FROM tags WHERE key = 'k3'",
+        "INSERT INTO tags VALUES ('memory', 'x', 'k3', 0)",
+        "UPDATE tags SET saved_at = 0",
+    ],
 )
 def test_tags_that_disagree_with_the_memories_are_found_and_made_anew(made: Path, change: str) -> None:
     spoil(database(made), change)

@@ -30,14 +30,14 @@ def record(**changes: object) -> Record:
 
 
 def test_a_draft_names_no_level_and_no_agent() -> None:
-    assert {field.name for field in fields(Draft)} == set(VERSION)
+    assert {field.name for field in fields(Draft)} == {*VERSION, "pinned"}
     for name, value in (("level", Level.PUBLIC), ("agent", "a"), ("deleted_at", AT)):
         with pytest.raises(TypeError):
             Draft(**VERSION, **{name: value})  # type: ignore[arg-type]
 
 
 def test_a_record_adds_what_its_compartment_vouches_for() -> None:
-    assert {field.name for field in fields(Record)} - set(VERSION) == {"agent", "level", "deleted_at"}
+    assert {field.name for field in fields(Record)} - {*VERSION, "pinned"} == {"agent", "level", "deleted_at"}
     with pytest.raises(TypeError):
         Record(**VERSION)  # type: ignore[call-arg,arg-type]
 

@@ -16,6 +16,7 @@ from tests.yardstick.chains import first_break
 from tidegate.audit.chain import GENESIS, Action, AuditEvent, Place, chain
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
+from tidegate.records.expiry import Bygone
 from tidegate.records.record import Record, RecordKind
 from tidegate.search.ranking import Statistics
 from tidegate.storage.base import Compartment, CompartmentReader, StorageProvider
@@ -262,6 +263,77 @@ class Conformance:
         with writing(provider) as own:
             put(own, *(draft(f"k{number}", "common words") for number in range(9)), draft("rare", "unusual words"))
             assert hits(own, ["common", "unusual"])[0] == "rare"
+
+    # The latest of a tag, pins, holders of a word
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 50])
+    def test_the_latest_of_a_tag_come_last_saved_first_then_by_key(self, provider: StorageProvider, limit: int) -> None:
+        with writing(provider) as own:
+            for at, key in enumerate("cabcdb"):
+                put(own, draft(key, f"text {at}", ["t"], version=at + 1, at=at // 2))
+            put(own, draft("deleted", "x", ["t"], at=9), draft("tagless", "x", at=9), draft("other", "x", ["u"], at=9))
+            with own.transaction():
+                own.soft_delete(RecordKind.MEMORY, "deleted", START)
+                own.touch(RecordKind.MEMORY, "a", START + timedelta(days=1))
+            found, after = list[Record](), None
+            while batch := own.latest("t", after=after, limit=limit, chars_max=4):
+                found, after = found + batch, batch[-1]
+                assert len(batch) <= limit
+            assert [(each.key, each.content) for each in found] == [(key, "text") for key in "abdc"]
+            with own.transaction():
+                own.touch(RecordKind.MEMORY, "b", START + timedelta(seconds=1))
+            assert [each.key for each in own.latest("t", after=None, limit=9, chars_max=0)] == list("adbc")
+
+    def test_the_latest_skip_what_is_bygone_however_many(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            for at in range(20):
+                put(own, draft(f"k{at:02}", "x", ["t", "brief"] if at % 2 else ["t"], at=at))
+            first = START + timedelta(seconds=10)
+            for bygone, left in (
+                (Bygone(first), range(19, 10, -1)),
+                (Bygone(tags={"t": first}), range(19, 10, -1)),
+                (Bygone(tags={"brief": START + timedelta(days=1)}), range(18, -1, -2)),
+            ):
+                found = own.latest("t", after=None, limit=50, chars_max=0, bygone=bygone)
+                assert [each.key for each in found] == [f"k{at:02}" for at in left]
+
+    def test_a_pin_is_of_the_live_version_alone(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, *(draft(key, "apple", at=at) for at, key in enumerate(("old", "gone", "new"))))
+        with provider.owner_compartment("a", Level.PUBLIC) as owned:
+            with owned.transaction():
+                for key in ("old", "gone", "new"):
+                    owned.set_pinned(key, pinned=True)
+            assert [(each.key, each.content, each.pinned) for each in owned.pinned(chars_max=3)] == [
+                (key, "app", True) for key in ("new", "gone", "old")
+            ]
+            with owned.transaction():
+                owned.soft_delete(RecordKind.MEMORY, "gone", START)
+                owned.set_pinned("old", pinned=False)
+            put(owned, replace(draft("new", "pear", version=2, at=9), pinned=True), draft("gone", version=2))
+            assert [(each.key, each.version) for each in owned.pinned(chars_max=0)] == [("new", 2)]
+            assert [each.pinned for each in owned.versions(RecordKind.MEMORY, "new")] == [True, False]
+            put(owned, draft("new", "plum", version=3, at=9))
+            assert owned.pinned(chars_max=0) == []
+
+    def test_a_pin_that_is_undone_was_never_set(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("k"))
+        with provider.owner_compartment("a", Level.PUBLIC) as owned:
+            with pytest.raises(ZeroDivisionError), owned.transaction():  # noqa: PT012 - the point is where it is raised
+                owned.set_pinned("k", pinned=True)
+                raise ZeroDivisionError
+            assert owned.pinned(chars_max=0) == []
+
+    def test_the_holders_of_a_word_are_live_and_at_most_so_many(self, provider: StorageProvider) -> None:
+        with writing(provider) as own:
+            put(own, draft("a", "apple"), draft("p", "pear"), draft("both", "apple pear"), draft("gone", "apple"))
+            with own.transaction():
+                own.soft_delete(RecordKind.MEMORY, "gone", START)
+            assert sorted(own.holders(["apple"], limit=9)) == ["a", "both"]
+            assert sorted(own.holders(["apple", "pear"], limit=9)) == ["a", "both", "p"]
+            assert len(own.holders(["apple", "pear"], limit=2)) == 2
+            assert own.holders(["plum", '"'], limit=9) == []
 
     # Transactions and snapshots
 

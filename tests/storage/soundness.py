@@ -16,6 +16,7 @@ from tidegate.policy.levels import Level
 from tidegate.search.analysis import Columns, analyse
 from tidegate.search.spelling import is_word
 from tidegate.storage.base import OwnerCompartment
+from tidegate.storage.sqlite.compartment import stamp
 from tidegate.storage.sqlite.provider import SqliteProvider
 
 
@@ -70,7 +71,7 @@ def _index(owner_compartment: OwnerCompartment, home: Path) -> Iterator[str]:
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         live = {(row[0]): row[1] for row in connection.execute("SELECT key, id FROM records WHERE deleted_at IS NULL")}
         indexed = {row[0] for row in connection.execute("SELECT id FROM terms_docsize")}
-        tags = sorted(connection.execute("SELECT key, tag FROM tags").fetchall())
+        tags = sorted(connection.execute("SELECT key, tag, saved_at FROM tags").fetchall())
         connection.execute("CREATE VIRTUAL TABLE temp.indexed USING fts5vocab(main, terms, 'row')")
         counted = dict(connection.execute("SELECT term, doc FROM temp.indexed").fetchall())
         vocabulary = {word for (word,) in connection.execute("SELECT word FROM vocabulary")}
@@ -81,7 +82,7 @@ def _index(owner_compartment: OwnerCompartment, home: Path) -> Iterator[str]:
         yield "rows and records differ"
     if indexed != set(live.values()):
         yield f"index of {sorted(indexed)}, records {sorted(live.values())}"
-    if tags != sorted((record.key, tag) for record in records for tag in record.tags):
+    if tags != sorted((record.key, tag, stamp(record.updated_at)) for record in records for tag in record.tags):
         yield f"tags {tags}"
     expected: Counter[str] = Counter()
     for each in columns:

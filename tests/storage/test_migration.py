@@ -20,13 +20,13 @@ from tidegate.storage.sqlite.migration import copies_of
 from tidegate.storage.sqlite.schema import COMPARTMENT_VERSION, CONTROL_VERSION
 from tidegate.store import utc_now
 
-FIXTURES = {version: Path(__file__).parent / "fixtures" / f"schema-{version}.zip" for version in (1, 2)}
+FIXTURES = {version: Path(__file__).parent / "fixtures" / f"schema-{version}.zip" for version in (1, 2, 3)}
 AGENT = "assistant"
 
 
 @pytest.fixture(params=FIXTURES)
 def version(request: pytest.FixtureRequest) -> int:
-    """An earlier version of the schema of compartments. Beside both the control store's was 1."""
+    """An earlier version of the schema of compartments. Beside the first two the control store's was 1."""
     return int(request.param)
 
 
@@ -196,6 +196,18 @@ def test_a_control_store_from_before_there_were_renewals_is_taken_up(tmp_path: P
         assert store.session(AGENT, "main", Level.PUBLIC).taint is Level.PUBLIC
 
 
+def test_a_home_of_the_last_version_opens_as_it_is_and_its_memories_can_be_pinned(old: Path) -> None:
+    with tidegate.open(old) as store:
+        owner = store.owner(AGENT)
+        heads = [head.hash for head in owner.anchor()]
+        assert owner.pinned() == []
+        assert [head.hash for head in owner.anchor()] == heads, "a migration enters nothing"
+        owner.pin("user-name", Level.PUBLIC)
+        assert [(each.key, each.version) for each in owner.pinned()] == [("user-name", 2)]
+        assert all(verdict.holds for verdict in owner.verify())
+
+
+@pytest.mark.parametrize("version", [1, 2], indirect=True)
 def test_a_migration_of_the_control_store_that_is_cut_short_leaves_the_old_file(
     old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,12 +227,14 @@ def test_the_tags_of_the_third_schema_are_compared_folded_and_kept_as_they_were(
         session.jobs.create("job", "@daily", "look")
         session.jobs.post("job", "{}", event_id="ID")
     with closing(apsw.Connection(str(database(home)))) as db:  # as that version left it
+        db.execute("DROP INDEX pinned; DROP INDEX latest; ALTER TABLE records DROP COLUMN pinned")
+        db.execute("ALTER TABLE tags DROP COLUMN saved_at")
         db.execute("DELETE FROM tags WHERE kind = 'memory'")
         db.execute("INSERT INTO tags VALUES ('memory', 'Work', 'k'), ('memory', 'Ｄrink', 'k')")
         events = db.execute("SELECT kind, tag, key FROM tags WHERE kind <> 'memory'").fetchall()
         db.pragma("user_version", 3)
     with tidegate.open(home) as store:
-        memory = store.session(AGENT).memory
+        memory = store.session(AGENT, level=Level.PUBLIC).memory
         assert [each.key for tag in ("WORK", "drink") for each in memory.list(tag)] == ["k", "k"]
         assert [hit.tags for hit in memory.search("words", tag="work")] == [("Work", "Ｄrink")]
         assert all(not verdict.problems for verdict in store.owner(AGENT).verify())

@@ -485,6 +485,14 @@ def _revive(lines: Lines) -> None:
     record["deleted_at"] = None
 
 
+def _pin(*, newest: bool, deleted: bool = False) -> Callable[[Lines], object]:
+    def change(lines: Lines) -> None:
+        records = (line["record"] for line in lines if line.get("newest") is newest)
+        next(record for record in records if bool(record["deleted_at"]) is deleted)["pinned"] = True
+
+    return change
+
+
 def _level_down(lines: Lines) -> None:
     place = next(number for number, line in enumerate(lines) if line.get("level") == "INTERNAL")
     lines.insert(place, lines.pop())
@@ -534,7 +542,12 @@ NOT_HELD = "the audit chain of PUBLIC does not hold"
         (lambda lines: lines.append(_end_of({})), "is incomplete; use another backup"),
         (lambda lines: lines.insert(0, lines.pop(1)), "is not a backup"),
         (_drop("format"), "is not a backup"),
-        (lambda lines: lines[0].update(version=3), "a newer version of Tidegate"),
+        (lambda lines: lines[0].update(version=4), "a newer version of Tidegate"),
+        (_pin(newest=True), f"{NOT_HELD}: a memory is pinned, but no entry says so"),
+        (_pin(newest=False), r"line \d+: pinned: could not have been stored"),
+        (_pin(newest=True, deleted=True), r"line \d+: pinned: could not have been stored"),
+        (lambda lines: _pin(newest=True)(lines) or lines[0].update(version=2), "pinned: could not have been stored"),
+        (_set("record", pinned="yes"), "pinned: must be true or false"),
         (_set("record", kind="other"), r"line \d+: kind: is not one of the allowed words"),
         (_set("record", origin="other"), "origin: is not one of the allowed words"),
         (_set("record", version=0), "version: must be a whole number"),
@@ -551,6 +564,24 @@ def test_a_backup_that_was_changed_is_refused_even_where_its_digest_fits(
 ) -> None:
     full, empty = pair
     _refused(empty, forge(back_up(full), change), reason)
+
+
+def test_a_backup_of_the_last_format_is_restored(pair: tuple[Scene, Scene]) -> None:
+    full, empty = pair
+    restore(empty, forge(back_up(full), lambda lines: lines[0].update(version=2)))
+    assert state(empty) == state(full)
+
+
+def test_a_backup_with_more_pins_than_a_level_may_have_is_refused(
+    pair: tuple[Scene, Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full, empty = pair
+    for key in ("one", "two"):
+        full.save(key, "x")
+        full.store.owner(AGENT).pin(key, Level.PUBLIC)
+    path = back_up(full)
+    monkeypatch.setattr("tidegate.transfer.backup_format.PINNED_MAX", 1)
+    _refused(empty, path, r"line \d+: pinned: could not have been stored")
 
 
 def _end_of(counts: dict[str, int]) -> dict[str, Any]:

@@ -74,6 +74,20 @@ def test_each_run_is_a_fresh_conversation_that_knows_what_was_remembered(scene: 
     assert scene.store.sessions.list(AGENT) == []
 
 
+def test_the_block_of_a_run_is_chosen_by_its_request(scene: Scene) -> None:
+    memory = scene.session().memory
+    memory.save_many([(f"note-{number:03}", f"{'bicycle ' * 20} {number}", ["project"]) for number in range(60)])
+    memory.save("conversation", "A note on the user of this conversation, for whom nobody woke.", ["project"])
+    memory.save("zoo", "The parrot is called Polly.", ["project"])
+    asked = scene.record()
+    scene.add(prompt="feed the parrot")
+    scene.clock.pass_(hours=1)
+    scene.tick()
+    keys = [line.split('"')[3] for line in asked.prompts[0].context.split("\n") if line.startswith('{"key"')]
+    assert keys[0] == "zoo", "not what matches the words that all tasks have"
+    assert "conversation" in keys[:2]
+
+
 def test_p15_a_job_cannot_rise_above_the_ceiling_of_the_session_that_made_it(scene: Scene) -> None:
     scene.add(ceiling=INTERNAL)
     asked = scene.record()

@@ -74,12 +74,12 @@ def contents_differ(found: Contents, model: Model, agent: str, level: Level) -> 
 
 def _stored(each: Record) -> tuple[object, ...]:
     times = (each.created_at, each.updated_at, each.deleted_at)
-    return each.agent, each.level, each.key, each.content, each.tags, each.version, str(each.origin), times
+    return each.agent, each.level, each.key, each.content, each.tags, each.version, str(each.origin), each.pinned, times
 
 
 def _expected(item: Item, agent: str) -> tuple[object, ...]:
     times = (item.created_at, item.updated_at, None)
-    return agent, item.level, item.key, item.content, item.tags, item.version, "agent", times
+    return agent, item.level, item.key, item.content, item.tags, item.version, item.origin, item.pinned, times
 
 
 def _counted(item: Item) -> Statistics:

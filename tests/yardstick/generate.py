@@ -100,7 +100,9 @@ class Generator:
             (self._more, 5),
             (lambda: t.Delete(self._seat(), self._key(), self._coin()), 12),
             (lambda: t.Call(self._seat(), *self._random.choice(CALLS)), 6),
-            (lambda: t.Context(self._seat()), 2),
+            (lambda: t.Context(self._seat(), self._words(2) if self._coin() else ""), 4),
+            (lambda: t.Pin(self._seat(), self._key()), 8),
+            (lambda: t.Unpin(self._seat(), self._key()), 1),
             (lambda: t.Plan(self._seat(), tuple(self._random.sample(WORDS, self._random.randint(0, 2)))), 3),
             (lambda: t.Planned(self._seat()), 3),
             (lambda: t.Say(self._seat(), self._words(3)), 4),
@@ -251,7 +253,8 @@ class Generator:
         if before and self._random.random() < 0.25:
             again = self._random.choice(before)
             return again if self._coin() else replace(again, seat=self._seat())
-        return t.Save(self._seat(), self._key(), self._content(), self._tags(), self._coin())
+        outside = self._random.random() < 0.1
+        return t.Save(self._seat(), self._key(), self._content(), self._tags(), self._coin(), outside)
 
     def _save_many(self) -> t.Op:
         items = tuple((self._key(), self._content(), self._tags()) for _ in range(self._random.randint(1, 3)))
@@ -341,9 +344,11 @@ def probes(agent: str, level: Level, steps: t.Trace) -> t.Trace:
         t.Call(seat, *CALLS[2]),
         *(t.Get(seat, key) for key in keys[:3]),
         t.Context(seat),
+        t.Context(seat, "green tea"),
         t.Planned(seat),
         t.Delete(seat, keys[0] if keys else "tea"),
         t.Save(seat, "tea", "green tea"),
+        t.Pin(seat, "tea"),
         t.Search(seat, "green tea", 1),
     ]
     return tuple(t.Step(len(steps) + place, op) for place, op in enumerate(ops))

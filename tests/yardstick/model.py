@@ -17,11 +17,13 @@ from tests.yardstick import traces as t
 from tidegate.policy.levels import Level
 from tidegate.records.times import write_timestamp
 from tidegate.search import analysis as text
+from tidegate.search import nearness as near
 from tidegate.search import ranking as rank
 from tidegate.search import reranking as rerank
 from tidegate.search import spelling
 
 LEVELS = list(Level)
+GROUPS = ("rule", "preference", "persona", "project")
 Cursor: TypeAlias = tuple[str, Level, str | None, str]  # agent, taint, tag, the last key shown
 Answer: TypeAlias = dict[str, object]
 
@@ -46,6 +48,8 @@ class Item:
     created_at: datetime
     updated_at: datetime
     live: bool = True
+    origin: str = "agent"
+    pinned: bool = False
 
 
 @dataclass(eq=False)
@@ -131,7 +135,8 @@ class Model:
     def _verb(self, index: int, op: t.Verb, s: Session) -> Answer:
         match op:
             case t.Save():
-                return self.save(s, op.key, op.content, op.tags)
+                answer = self.save(s, op.key, op.content, op.tags, "tool" if op.outside else "agent")
+                return answer | self.similar(s, op.key, op.content) if op.tool else answer
             case t.SaveMany():
                 return {"saved": [self.save(s, *item) for item in op.items]}
             case t.Get():
@@ -154,12 +159,9 @@ class Model:
     def _other(self, op: t.Other, s: Session) -> Answer:
         match op:
             case t.Context():
-                tagged = [
-                    i
-                    for i in self.visible(s)
-                    if {"rule", "preference", "persona", "project"} & set(map(str.lower, i.tags))
-                ]
-                return {"included": len(tagged), "left_out": 0}
+                return self.context(s, op.query)
+            case t.Pin() | t.Unpin():
+                return self.pin(s, op.key, isinstance(op, t.Pin))
             case t.Plan():
                 self.todos[s.seat.agent, s.taint] = op.todos
                 self.enter(s, s.taint, "save")
@@ -346,7 +348,7 @@ class Model:
 
     # The verbs
 
-    def save(self, s: Session, key: str, content: str, tags: tuple[str, ...]) -> Answer:
+    def save(self, s: Session, key: str, content: str, tags: tuple[str, ...], origin: str = "agent") -> Answer:
         alike = {nfc(tag).strip().lower(): nfc(tag).strip() for tag in reversed(tags)}  # of alike ones, the first
         key, stored = nfc(key), tuple(sorted(alike.values()))
         own, old = self.at(s.seat.agent, s.taint), self.at(s.seat.agent, s.taint).get(key)
@@ -356,12 +358,44 @@ class Model:
             return self.saved(old, "unchanged")
         version, status = (old.version + 1 if old else 1), ("updated" if old and old.live else "created")
         created_at = old.created_at if old and old.live else self.now
-        own[key] = Item(key, s.taint, content, stored, version, created_at, self.now)
+        stays = bool(old and old.live and old.pinned and not (old.origin == "agent" and origin == "tool"))
+        own[key] = Item(key, s.taint, content, stored, version, created_at, self.now, True, origin, stays)
         return self.saved(own[key], status)
 
     def saved(self, item: Item, status: str) -> Answer:
         fields: Answer = {"classification": item.level, "version": item.version, "status": status}
         return {"saved": True, "key": item.key, **fields}
+
+    def similar(self, s: Session, key: str, content: str) -> Answer:
+        """What a tool adds to a save: the nearest visible memories, by words that are rare in all that is visible."""
+        others = [(i, text.analyse(i.key, i.tags, i.content).terms) for i in self.live(s) if i.key != nfc(key)]
+        held = [[id(i) for i, terms in others if terms & set(word)] for word in near.telling_words(nfc(key), content)]
+        scores = near.nearness(held)
+        found = best_first([(scores[id(i)], i) for i in self.visible(s) if id(i) in scores])[: near.NEAR_MAX]
+        named: list[Answer] = [{"key": i.key, "classification": i.level, "origin": i.origin} for _, i in found]
+        return {"similar": named} if named else {}
+
+    def pin(self, s: Session, key: str, pinned: bool) -> Answer:
+        item = self.at(s.seat.agent, s.taint).get(nfc(key))
+        if item is None or not item.live:
+            raise ModelError("NOT_FOUND")
+        status = "unchanged" if item.pinned is pinned else "updated"
+        if status == "updated":
+            self.enter(s, s.taint, "pin" if pinned else "unpin")
+            item.pinned = pinned
+        return {"key": item.key, "classification": item.level, "version": item.version, "status": status}
+
+    def context(self, s: Session, query: str) -> Answer:
+        """All that belongs in the block, in its order: a trace has fewer memories than there is room for."""
+        results: list[Answer] = self.search(s, t.Search(s.seat, query, 50))["results"]  # type: ignore[assignment]
+        ranks = {each["key"]: rank for rank, each in enumerate(results)}
+        found = []
+        for i in self.visible(s):
+            group = next((n for n, tag in enumerate(GROUPS) if tag in map(str.lower, i.tags)), len(GROUPS))
+            why = (0, 0) if i.pinned else (1, ranks[i.key]) if i.key in ranks else (2, 0)
+            if i.pinned or group < len(GROUPS):
+                found.append((-i.level, group, why, -i.updated_at.timestamp(), i.key))
+        return {"keys": [each[-1] for each in sorted(found)], "included": len(found), "left_out": 0}
 
     def get(self, s: Session, key: str) -> Answer:
         variants = self.variants(s, key)
@@ -406,7 +440,7 @@ class Model:
         item = self.at(s.seat.agent, s.taint).get(nfc(key))
         if item is None or not item.live:
             raise ModelError("NOT_FOUND", **({"visible_at": below[0]} if below else {}))
-        item.live = False
+        item.live = item.pinned = False
         self.enter(s, s.taint, "delete")
         again: Answer = {"still_visible": below[0]} if below else {}
         return {"deleted": True, "key": item.key, "classification": item.level, **again}
@@ -422,7 +456,8 @@ class Model:
             raise ModelError(op.error[0], argument=op.error[1])
         match op.tool:
             case "memory_save":
-                return self.save(s, str(sent["key"]), str(sent["content"]), ())
+                key, content = str(sent["key"]), str(sent["content"])
+                return self.save(s, key, content, ()) | self.similar(s, key, content)
             case "memory_get":
                 return self.get(s, str(sent["key"]))
             case "memory_delete":
@@ -441,7 +476,7 @@ def shown(item: Item, *, whole: bool = False) -> Answer:
     """A memory as search and list show it, or get, which gives it whole. Traces are ASCII where they are long."""
     cut: Answer = {} if whole or len(item.content) <= 500 else {"truncated": True}
     content = item.content if whole else item.content[:500]
-    labels: Answer = {"classification": item.level, "tags": list(item.tags), "origin": "agent"}
+    labels: Answer = {"classification": item.level, "tags": list(item.tags), "origin": item.origin}
     return {"key": item.key, "content": content, **labels, "updated_at": item.updated_at, **cut}
 
 

@@ -25,7 +25,7 @@ from tidegate.server.resources import URI
 from tidegate.session import Session
 
 _MADE_UP = re.compile(r"[0-9a-f]{16,}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+00:00)?")
-UNTOLD = (t.SaveMany, t.Plan, t.Planned, t.Say, t.Said)
+UNTOLD = (t.SaveMany, t.Pin, t.Unpin, t.Plan, t.Planned, t.Say, t.Said)
 
 
 class McpWorld(World):

@@ -56,6 +56,8 @@ class Save:
     content: str
     tags: tuple[str, ...] = ()
     tool: bool = True
+    outside: bool = False
+    """Whether the session has read something from outside, so that what it saves is trusted less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +131,26 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The prompt block of what is remembered."""
+    """The prompt block of what is remembered, with a message at hand or without."""
 
     seat: Seat
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The owner pins a memory at the session's level."""
+
+    seat: Seat
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unpin:
+    """The owner unpins a memory at the session's level."""
+
+    seat: Seat
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +278,7 @@ class Lose:
 
 
 Memory: TypeAlias = Save | SaveMany | Get | Search | Pages | Page | More | Delete | Call
-Other: TypeAlias = Context | Plan | Planned | Say | Said
+Other: TypeAlias = Context | Pin | Unpin | Plan | Planned | Say | Said
 Verb: TypeAlias = Memory | Other
 Act: TypeAlias = Open | Resume | Raise | Ceiling | Reset | Renew | End
 Job: TypeAlias = Schedule | Scheduled | Unschedule | Wake

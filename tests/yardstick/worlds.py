@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -15,11 +16,11 @@ from tests.yardstick.backends import Backend
 from tests.yardstick.waking import Lane, wake
 
 from tidegate.audit.chain import Entry, Place
-from tidegate.errors import Refused, StorageError, TidegateError
+from tidegate.errors import NotFound, Refused, StorageError, TidegateError
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.records.memory import Page
-from tidegate.records.record import Record, RecordKind
+from tidegate.records.record import Origin, Record, RecordKind
 from tidegate.records.times import write_timestamp
 from tidegate.search.ranking import Statistics
 from tidegate.session import Session
@@ -199,6 +200,8 @@ class World:
                 return {"jobs": [shown(job) for job in session.jobs.list()]}, session.jobs.history(op.name)
 
     def _verb(self, index: int, op: t.Verb, session: Session) -> tuple[Answer, object]:
+        if isinstance(op, t.Save) and op.outside:
+            session = session.marking(Origin.TOOL)
         memory = session.memory
         match op:
             case t.Call():
@@ -239,8 +242,11 @@ class World:
     def _other(self, op: t.Other, session: Session) -> tuple[Answer, object]:
         match op:
             case t.Context():
-                block = session.context()
-                return {"included": block.included, "left_out": block.left_out}, block.text
+                block = session.context(query=op.query)
+                keys = [json.loads(line)["key"] for line in block.text.split("\n") if line.startswith('{"key"')]
+                return {"keys": keys, "included": block.included, "left_out": block.left_out}, block.text
+            case t.Pin() | t.Unpin():
+                return self._pin(op, session), None
             case t.Plan():
                 todos = session.todos.write([{"content": content} for content in op.todos])
                 return {"todos": [each.content for each in todos]}, todos
@@ -253,6 +259,14 @@ class World:
             case t.Said():
                 said = session.conversation.read()
                 return {"messages": [{"content": each.content, "level": each.level.name} for each in said]}, said
+
+    def _pin(self, op: t.Pin | t.Unpin, session: Session) -> Answer:
+        owner = self.store.owner(session.agent)
+        change = owner.pin if isinstance(op, t.Pin) else owner.unpin
+        try:
+            return plain(asdict(change(op.key, session.taint, session=session.id)))
+        except NotFound:
+            return {"error": "NOT_FOUND"}  # the owner, who sees every level, is told more
 
     def _pages(self, session: Session, op: t.Pages) -> tuple[Answer, object]:
         listing, cursor, pages = session.memory.list(op.tag), None, list[Page]()

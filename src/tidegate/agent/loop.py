@@ -99,16 +99,19 @@ class Agent:
     sleep: Sleep = asyncio.sleep
     pause: Sleep = asyncio.sleep
 
-    async def answer(self, text: str, channel: Channel, *, origin: Origin = Origin.OWNER) -> Outcome:
+    async def answer(
+        self, text: str, channel: Channel, *, origin: Origin = Origin.OWNER, about: str | None = None
+    ) -> Outcome:
         """Answer a message, and show the answer piece by piece on the channel, as far as permitted.
 
-        When cancelled, it stores the part received so far. origin: where the text comes from.
+        When cancelled, it stores the part received so far. origin: where the text comes from. about: the part of the
+        text to choose memories by; None: all of it.
         Raises: InvalidArgument, LimitExceeded (text), Refused (ended), StorageError.
         """
         check_content(text, self.session.limits)
         gated = GatedChannel(self.session, channel)
         try:
-            await _Answering(self, gated).answer(UserMessage(text), origin)
+            await _Answering(self, gated, text if about is None else about).answer(UserMessage(text), origin)
         except _AnswerEndedError as end:
             return _outcome(gated, end.ended, end.reason)
         except Exception:
@@ -140,8 +143,9 @@ def _outcome(channel: GatedChannel, ended: Ended, reason: str = "") -> Outcome:
 class _Answering:
     """One answer in progress."""
 
-    def __init__(self, agent: Agent, channel: GatedChannel) -> None:
+    def __init__(self, agent: Agent, channel: GatedChannel, about: str) -> None:
         self._agent = agent
+        self._about = about
         self._session = agent.session
         self._bounds = agent.settings.bounds
         self._channel = channel
@@ -203,7 +207,7 @@ class _Answering:
         agent = self._agent
         instructions = await asyncio.to_thread(read_instructions, agent.home, self._session.agent)
         budget = agent.settings.context_chars_max
-        memories = await asyncio.to_thread(lambda: self._session.context(chars_max=budget))
+        memories = await asyncio.to_thread(lambda: self._session.context(query=self._about, chars_max=budget))
         self._context_origin = memories.origin
         tools = await asyncio.to_thread(agent.toolbox.specs)
         now = f"It is {agent.clock():%A, %Y-%m-%d %H:%M %Z}."

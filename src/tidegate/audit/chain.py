@@ -24,6 +24,9 @@ _WHOLE = "2."
 _PLACED = "3."
 """The prefix of nonces whose commitments cover all that, and the place."""
 
+PINNED = "pinned"
+"""The last word of an entry about a pinned version."""
+
 OWNER = ""
 """The session of an event outside any session: an owner command, or maintenance."""
 
@@ -44,6 +47,8 @@ class Action(StrEnum):
     CALL = "call"  # a foreign server's tool
     RESTORE = "restore"
     RELABEL = "relabel"
+    PIN = "pin"
+    UNPIN = "unpin"
     IMPORT = "import"
     EXPIRE = "expire"
     PURGE = "purge"  # one version permanently removed: only the commitment to its text remains
@@ -131,10 +136,12 @@ def commitment_of(version: Draft, place: Place) -> str:
 def version_event(
     place: Place, at: datetime, session: str, action: Action, version: Draft, status: str = ""
 ) -> AuditEvent:
-    """Return the event about one version in a place. session: as in `AuditEvent`. status: goes into the detail."""
-    return AuditEvent(
-        at, session, action, f"version {version.version} {status}".rstrip(), commitment_of(version, place)
-    )
+    """Return the event about one version in a place. session: as in `AuditEvent`. status: goes into the detail.
+
+    The detail ends in PINNED if the version is pinned: the last entry about a live version says whether it is (P9).
+    """
+    detail = " ".join(filter(None, (f"version {version.version}", status, PINNED if version.pinned else "")))
+    return AuditEvent(at, session, action, detail, commitment_of(version, place))
 
 
 def chain(event: AuditEvent, last: Entry | None, place: Place | None, secret: bytes | None = None) -> Entry:

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 from tidegate.audit.anchors import Anchor
-from tidegate.audit.chain import GENESIS, Action, Entry, Place, commitment_of, is_made_with, is_placed
+from tidegate.audit.chain import GENESIS, PINNED, Action, Entry, Place, commitment_of, is_made_with, is_placed
 from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.json_object import JsonObject
@@ -197,7 +197,8 @@ class _Walk:
             expected = _EXPECTED.get(event.action, _Expected.LIVE)
             version = _VERSION.match(event.detail)
             number = int(version[1]) if version else 0  # 0: it names none
-            self.told[_short(event.commitment)] = _Told(entry.sequence, number, expected)
+            pinned = event.detail.endswith(f" {PINNED}")
+            self.told[_short(event.commitment)] = _Told(entry.sequence, number, expected, pinned)
 
 
 class _Expected(IntEnum):
@@ -214,6 +215,7 @@ class _Told(NamedTuple):
     sequence: int
     number: int
     expected: _Expected
+    pinned: bool
 
 
 _EXPECTED = {Action.DELETE: _Expected.HIDDEN, Action.EXPIRE: _Expected.HIDDEN, Action.PURGE: _Expected.GONE}
@@ -223,6 +225,9 @@ _CONTRADICTIONS = {
     (_Expected.GONE, True): "a purged version is back",
     (_Expected.GONE, False): "a purged version is back",
 }
+
+_PINNED = "a memory is pinned, but no entry says so"
+_NOT_PINNED = "a memory is no longer pinned, but no entry says so"
 
 
 def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[ChainProblem]:
@@ -239,13 +244,15 @@ def _unexplained(source: ChainSource, told: dict[bytes, _Told]) -> Iterator[Chai
             del told[commitment]  # each occurs once
             if (found.expected, record.live) in _CONTRADICTIONS:
                 yield ChainProblem(_CONTRADICTIONS[found.expected, record.live], found.sequence, record.key)
+            elif newest and record.live and record.pinned != found.pinned:
+                yield ChainProblem(_NOT_PINNED if found.pinned else _PINNED, found.sequence, record.key)
     except StorageError:
         yield ChainProblem("a record cannot be read: it was damaged or changed")
         return
     yield from places.wrong()
-    for sequence, _, expected in told.values():
-        if expected is not _Expected.GONE:
-            yield ChainProblem("the version of this entry no longer exists, but was not purged", sequence)
+    for each in told.values():
+        if each.expected is not _Expected.GONE:
+            yield ChainProblem("the version of this entry no longer exists, but was not purged", each.sequence)
 
 
 @dataclass(slots=True)

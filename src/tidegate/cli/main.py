@@ -33,6 +33,8 @@ COMMANDS = {
     "history": CommandSpec("owner:history", "Show every version of a memory."),
     "restore": CommandSpec("owner:restore", "Restore an earlier version of a memory."),
     "relabel": CommandSpec("owner:relabel", "Copy a memory to another level."),
+    "pin": CommandSpec("owner:pin", "Pin a memory, so that the context shows it first."),
+    "unpin": CommandSpec("owner:unpin", "Unpin a memory."),
     "purge": CommandSpec("owner:purge", "Remove deleted memories and old versions permanently."),
     "export": CommandSpec("transfer:export", "Export memories to a file."),
     "import": CommandSpec("transfer:import_", "Import memories from a file, all at one level."),

@@ -73,9 +73,11 @@ def speak_utf8() -> None:
 
 
 def saved(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line on a save."""
+    """Yield a line on a save, and one for each similar key."""
     where = f"{result['classification']}, version {result['version']}"
     yield f"saved {escape(result['key'])} at {where}: {result['status']}"
+    for each in result.get("similar", ()):
+        yield f"  similar: {escape(each['key'])} at {each['classification']}"
 
 
 def found(result: Mapping[str, Any]) -> Iterator[str]:

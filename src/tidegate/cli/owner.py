@@ -105,6 +105,46 @@ def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
 
 
 @click.command(
+    cls=Command, examples=("tidegate pin user-name", "tidegate pin plan --level CONFIDENTIAL", "tidegate pin --json")
+)
+@click.argument("key", required=False, help=f"{_KEY} Without it, list the pinned memories.")
+def pin(key: str | None) -> None:
+    """Pin the memory at --level or the session's level, or list the pinned ones.
+
+    The context, which a model gets at the start, shows pinned memories first. A later version stays pinned unless its
+    origin is less trusted than that of the version before. At most 50 memories can be pinned at each level. Without
+    KEY, the command lists those of --level or the session's level. JSON: then one object per line.
+    """
+    with open_at_level() as (store, level, session):
+        owner = store.owner(options().agent)
+        if key is not None:
+            done = owner.pin(key, level, session=session)
+        else:
+            memories = owner.pinned(level)
+    if key is not None:
+        already = "" if done.status == "updated" else "; it already was"
+        show({"pinned": True, **jsonable(done)}, [f"pinned {_named(done.key, done.classification)}{already}"])
+        return
+    for each in memories:
+        show(
+            jsonable(each),
+            [f"{each.classification!s:<12}  version {each.version}  {each.origin}  {output.escape(each.key)}"],
+        )
+    if not memories:
+        info(f"no memory is pinned at {level}")
+
+
+@click.command(cls=Command, examples=("tidegate unpin user-name", "tidegate unpin plan --level CONFIDENTIAL"))
+@click.argument("key", help=_KEY)
+def unpin(key: str) -> None:
+    """Unpin the memory at --level or the session's level."""
+    with open_at_level() as (store, level, session):
+        done = store.owner(options().agent).unpin(key, level, session=session)
+    already = "" if done.status == "updated" else "; it was not pinned"
+    show({"unpinned": True, **jsonable(done)}, [f"unpinned {_named(done.key, done.classification)}{already}"])
+
+
+@click.command(
     cls=Command,
     common=AT_ALL_LEVELS,
     examples=(
@@ -207,7 +247,8 @@ def _named(key: str, level: Level) -> str:
 
 def _version_lines(version: Version) -> Iterator[str]:
     when = write_timestamp(version.updated_at)
-    yield f"{version.classification!s:<12}  version {version.version}  {version.state:<10}  {when}  {version.origin}"
+    origin = f"{version.origin}{'  pinned' if version.pinned else ''}"
+    yield f"{version.classification!s:<12}  version {version.version}  {version.state:<10}  {when}  {origin}"
     if version.deleted_at is not None:
         yield f"  {'expired' if version.state == 'expired' else 'deleted'} at {write_timestamp(version.deleted_at)}"
     if version.tags:

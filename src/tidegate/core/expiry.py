@@ -21,7 +21,7 @@ PASSED_MAX = 500
 
 
 class ExpiringReader(CompartmentReader):
-    """A compartment as of one moment. Statistics count expired memories until these are deleted."""
+    """A compartment as of one moment. Statistics and holders count expired memories until these are deleted."""
 
     def __init__(self, inner: CompartmentReader, expiry: Expiry, now: datetime) -> None:
         self.agent = inner.agent
@@ -49,6 +49,16 @@ class ExpiringReader(CompartmentReader):
             bygone = self._expiry.bygone(self.level, self._now)
         return self._inner.page(kind, after=after, tag=tag, limit=limit, chars_max=chars_max, bygone=bygone)
 
+    def latest(
+        self, tag: str, *, after: Record | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+    ) -> list[Record]:
+        bygone = self._expiry.bygone(self.level, self._now)
+        return self._inner.latest(tag, after=after, limit=limit, chars_max=chars_max, bygone=bygone)
+
+    def pinned(self, *, chars_max: int) -> list[Record]:
+        found = self._inner.pinned(chars_max=chars_max)
+        return [record for record in found if self._expiry.seen_at(record, self._now).live]
+
     def candidates(self, terms: Sequence[str]) -> Iterator[Candidate]:
         return self._living(self._inner.candidates(terms))
 
@@ -66,6 +76,9 @@ class ExpiringReader(CompartmentReader):
 
     def frequencies(self, terms: Collection[str]) -> Mapping[str, int]:
         return self._inner.frequencies(terms)
+
+    def holders(self, terms: Sequence[str], *, limit: int) -> list[str]:
+        return self._inner.holders(terms, limit=limit)
 
     def index_whole(self) -> bool:
         return self._inner.index_whole()

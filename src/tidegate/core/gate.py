@@ -19,8 +19,8 @@ from tidegate.core.audit_log import AuditLog
 from tidegate.core.flow import FlowChecks
 from tidegate.core.judgement import OvertakenError, allowed, judge_again
 from tidegate.core.sessions import Sessions
-from tidegate.errors import Refused, TidegateError
-from tidegate.policy.decisions import Decision
+from tidegate.errors import Refused, StorageError, TidegateError
+from tidegate.policy.decisions import Decision, Deny
 from tidegate.policy.events import PostToolResponse, PreToolCall
 from tidegate.policy.rules import decide
 from tidegate.records.record import Record
@@ -99,12 +99,23 @@ class Gate:
             if seen == row:
                 return self._release(row, tool, answer)
 
-    def write(self, handle: SessionHandle, tool: str, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
-        """Return a writing verb's answer, once its change and entry are stored. Raises: as `read`."""
+    def write(
+        self,
+        handle: SessionHandle,
+        tool: str,
+        verb: Callable[[WritableView, Act], Answer[T]],
+        *,
+        then: Callable[[View, T], Answer[T]] | None = None,
+    ) -> T:
+        """Return a writing verb's answer, once its change and entry are stored. Raises: as `read`.
+
+        then: adds to the answer what it reads in a view at the taint of the write, without its lock.
+        """
         while True:  # as above
             row = self.admit(handle, tool, (tool,))
             with self._audit_log.refusing(tool), suppress(OvertakenError):
-                return self._write(row, verb)
+                value = self._write(row, verb)
+                return value if then is None else self._extended(handle, row, tool, value, then)
 
     def run_reading(self, handle: SessionHandle, tool: str, run: Callable[[], T]) -> T:
         """Return the answer of a tool that only reads. The lookup of its read is the only one.
@@ -147,6 +158,20 @@ class Gate:
             self._audit_log.record(row, Action.READ, tool)
         self._audit_log.require(row, _judge(row, answer), tool)
         return answer.value
+
+    def _extended(
+        self, handle: SessionHandle, row: SessionRow, tool: str, value: T, then: Callable[[View, T], Answer[T]]
+    ) -> T:
+        """Return the answer with what `then` adds, if the session is still the one of the write (P4, P13)."""
+        with suppress(StorageError):  # the change is stored, and what could not be added is no part of it
+            with self._views.view(row.agent, row.taint) as view:
+                more = then(view, value)
+            if self._look(handle) != row or isinstance(_judge(row, more), Deny):
+                return value
+            if self._audit_reads:
+                self._audit_log.record(row, Action.READ, tool)
+            return more.value
+        return value
 
     def _write(self, row: SessionRow, verb: Callable[[WritableView, Act], Answer[T]]) -> T:
         act = Act(row.id, self._clock(), self._ids)

@@ -25,7 +25,8 @@ What to save:
 Do not save small talk or facts that are easy to look up.
 
 Keys: lower case, words joined by hyphens, general to specific: user-name, project-apollo-deadline. Do not make a second
-key for the same fact. A save replaces the tags too, so send them again.
+key for the same fact. If memory_save names a similar key with the same fact, save under that key, and delete the new
+one. A save replaces the tags too, so send them again.
 
 Levels: a memory gets the level of the conversation that saves it. You cannot choose it. You see only what this
 conversation may see. If a tool says that the session has ended, pass that message on to the user.

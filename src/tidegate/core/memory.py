@@ -12,7 +12,7 @@ from tidegate.errors import NotFound
 from tidegate.policy.levels import Level
 from tidegate.records.cursor import read_cursor, write_cursor
 from tidegate.records.excerpt import LOOK_AHEAD, AnswerSize, excerpt
-from tidegate.records.memory import Deleted, Memory, Page, Saved
+from tidegate.records.memory import Deleted, Memory, Page, Saved, SavedWithSimilar
 from tidegate.records.record import Record, RecordKind
 from tidegate.records.tags import fold_tag
 from tidegate.storage.base import View, WritableView
@@ -23,6 +23,12 @@ _UPDATED_AT = attrgetter("updated_at")
 def save(view: WritableView, act: Act, items: Sequence[NewRecord]) -> Answer[list[Saved]]:
     """Save each item at the view's own level: created, updated, or unchanged when content and tags are the same."""
     return Answer([records.save(view, act, item) for item in items], ())
+
+
+def save_one(view: WritableView, act: Act, item: NewRecord) -> Answer[SavedWithSimilar]:
+    """Save one item in the same way; `similar.with_similar` adds the similar keys."""
+    saved = records.save(view, act, item)
+    return Answer(SavedWithSimilar(saved.key, saved.classification, saved.version, saved.status), ())
 
 
 def get(view: View, key: str) -> Answer[Memory | None]:

@@ -83,6 +83,14 @@ def explain(view: View, query: Query, *, max_results: int, wanted: Filter = ALL)
     return Answer(Explanation(words, ranking.probe, ranking.common, found.value, tuple(parts)), found.records)
 
 
+def best_places(view: View, query: Query, *, most: int) -> Answer[list[tuple[int, str]]]:
+    """Return the depth and key of the best visible matches, best first."""
+    with view.snapshot():
+        best = _ranked(view, query, most, ALL).best
+    drawn_on = [each.record for each in best if each.record is not None]
+    return Answer([(each.depth, each.key) for each in best[:most]], drawn_on)
+
+
 class _Found(NamedTuple):  # a search creates hundreds: a dataclass is slower
     """A candidate, its depth in the view, and its BM25 score."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain
 
 from tidegate.audit.chain import Action, AuditEvent, Place, nonce_of, version_event
 from tidegate.core.gate import Act
 from tidegate.records.memory import Saved, Status
-from tidegate.records.record import Draft, Origin, Record, RecordKind
+from tidegate.records.record import Draft, Origin, Record, RecordKind, keeps_pin
 from tidegate.search.analysis import Columns
 from tidegate.storage.base import CompartmentReader, View, WritableView
 
@@ -97,15 +97,32 @@ def of_level(
     batch: int,
     chars_max: int,
     after: str = "",
-    pages: Iterator[object] | None = None,
 ) -> Iterator[Record]:
-    """Yield live records of one compartment of the view that carry a tag, in key order, without shadowed ones.
+    """Yield live records of one compartment of the view that carry a tag, in key order, without shadowed ones."""
+    for records in _batches(view.visible[depth], kind, tag, after, batch, chars_max):
+        yield from unshadowed(view, depth, kind, records)
+
+
+def latest_memories(
+    view: View, depth: int, tag: str, *, batch: int, chars_max: int, pages: Iterator[object]
+) -> Iterator[Record]:
+    """Yield live memories of one compartment of the view that carry a tag, last saved first, without shadowed ones.
 
     pages: each batch takes one; without one left, reading stops.
     """
-    for records in _batches(view.visible[depth], kind, tag, after, batch, chars_max, pages):
-        hidden = shadowed(view, depth, kind, [record.key for record in records])
-        yield from (record for record in records if record.key not in hidden)
+    after: Record | None = None
+    for _ in pages:
+        records = view.visible[depth].latest(tag, after=after, limit=batch, chars_max=chars_max)
+        yield from unshadowed(view, depth, RecordKind.MEMORY, records)
+        if len(records) < batch:
+            return
+        after = records[-1]
+
+
+def unshadowed(view: View, depth: int, kind: RecordKind, found: Sequence[Record]) -> list[Record]:
+    """Return those records of one compartment of the view that have no live variant above."""
+    hidden = shadowed(view, depth, kind, [record.key for record in found])
+    return [record for record in found if record.key not in hidden]
 
 
 def event_of(place: Place, act: Act, action: Action, version: Draft, status: str = "") -> AuditEvent:
@@ -126,6 +143,7 @@ def _next_version(item: NewRecord, before: Record | None, act: Act) -> tuple[Dra
         nonce=nonce_of(act.ids()),
         created_at=before.created_at if before and replaces else act.at,
         updated_at=max(act.at, before.updated_at) if before and replaces else act.at,
+        pinned=keeps_pin(before, item.origin),
     )
     return draft, Status.UPDATED if replaces else Status.CREATED
 
@@ -148,9 +166,8 @@ def _batches(
     after: str,
     batch: int,
     chars_max: int,
-    pages: Iterator[object] | None = None,
 ) -> Iterator[list[Record]]:
-    for _ in pages or count():
+    while True:
         records = compartment.page(kind, after=after, tag=tag, limit=batch, chars_max=chars_max)
         yield records
         if len(records) < batch:

@@ -22,7 +22,7 @@ def history(context: OwnerContext, key: str, level: Level | None) -> list[Versio
         with context.owner_compartment(each) as compartment:
             newest_first, now = compartment.versions(RecordKind.MEMORY, key), context.clock()
         seen = [context.expiry.seen_at(each, now) for each in newest_first]
-        found += [_version(*both, newest=not at) for at, both in enumerate(zip(seen, newest_first, strict=True))]
+        found += [version_of(*both, newest=not at) for at, both in enumerate(zip(seen, newest_first, strict=True))]
     return sorted(
         found, key=lambda version: (version.updated_at, version.classification, version.version), reverse=True
     )
@@ -102,7 +102,7 @@ def _item(record: Record) -> NewRecord:
     return NewRecord(record.kind, record.key, record.content, record.tags, record.origin, columns)
 
 
-def _version(seen: Record, stored: Record, *, newest: bool) -> Version:
+def version_of(seen: Record, stored: Record, *, newest: bool) -> Version:
     """Return a version of a memory. seen: as it is now, which may be expired."""
     deleted_at = seen.deleted_at if newest else stored.deleted_at
     return Version(
@@ -116,6 +116,7 @@ def _version(seen: Record, stored: Record, *, newest: bool) -> Version:
         created_at=seen.created_at,
         updated_at=seen.updated_at,
         deleted_at=deleted_at,
+        pinned=seen.pinned,
     )
 
 

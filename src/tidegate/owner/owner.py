@@ -16,12 +16,13 @@ from tidegate.errors import InvalidArgument, NotFound, StorageError
 from tidegate.owner.audit_query import AuditFilter, AuditLine, find_audit_lines
 from tidegate.owner.context import OwnerContext
 from tidegate.owner.history import history, relabel, restore
+from tidegate.owner.pinning import pinned_memories, set_pinned
 from tidegate.owner.purge import Progress, purge
 from tidegate.policy.levels import Level
 from tidegate.records.json_object import JsonObject
 from tidegate.records.limits import Limits
 from tidegate.records.validation import check_key, check_level
-from tidegate.records.version import Purged, Relabelled, Restored, Version
+from tidegate.records.version import Pinned, Purged, Relabelled, Restored, Version
 from tidegate.storage.control import SessionRow
 
 
@@ -70,6 +71,22 @@ class Owner:
         Raises: NotFound, InvalidArgument, StorageError.
         """
         return relabel(self._context, check_key(key, self._limits), check_level(to, "to"), level, dry_run=dry_run)
+
+    def pin(self, key: str, level: Level, *, session: str = OWNER) -> Pinned:
+        """Pin the live memory at exactly this level: the context shows it before others. At most 50 at each level.
+
+        A later version stays pinned unless its origin is less trusted. session: as for `restore`.
+        Raises: NotFound, LimitExceeded, InvalidArgument, Refused (session), StorageError.
+        """
+        return set_pinned(self._context, check_key(key, self._limits), level, session, pinned=True)
+
+    def unpin(self, key: str, level: Level, *, session: str = OWNER) -> Pinned:
+        """Unpin the live memory at exactly this level. Raises: NotFound, InvalidArgument, Refused, StorageError."""
+        return set_pinned(self._context, check_key(key, self._limits), level, session, pinned=False)
+
+    def pinned(self, level: Level | None = None) -> list[Version]:
+        """Return the pinned memories, highest level first. Raises: NotFound (agent), InvalidArgument, StorageError."""
+        return pinned_memories(self._context, level)
 
     def purge(
         self,

@@ -85,7 +85,9 @@ class Expiry:
     def seen_at(self, record: Record, now: datetime) -> Record:
         """Return the record as of a time. An expired one looks as if it was deleted when it expired."""
         expires_at = self.expires_at(record)
-        return record if expires_at is None or expires_at > now else replace(record, deleted_at=expires_at)
+        return (
+            record if expires_at is None or expires_at > now else replace(record, deleted_at=expires_at, pinned=False)
+        )
 
 
 def _before(now: datetime, ttl: timedelta) -> datetime | None:

@@ -22,5 +22,6 @@ EXCERPT_CHARS_MAX = 500  # content in search and list
 ANSWER_BYTES_MAX = 100_000  # one answer of search or list, as JSON
 RESULTS_MAX = 100  # max_results of a search
 RESULTS_DEFAULT = 10
+PINNED_MAX = 50  # pinned memories of one agent at one level
 PAGE_MAX = 200  # limit of a list
 PAGE_DEFAULT = 50

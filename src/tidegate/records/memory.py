@@ -116,6 +116,15 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SimilarKey(JsonObject):
+    """A visible memory that holds nearly the same as one that was saved."""
+
+    key: str
+    classification: Level
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
 class Saved(JsonObject):
     """A save that is stored and audited."""
 
@@ -123,6 +132,13 @@ class Saved(JsonObject):
     classification: Level
     version: int
     status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class SavedWithSimilar(Saved):
+    """The same, with the keys of up to three visible memories that may hold the same fact, the nearest first."""
+
+    similar: tuple[SimilarKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

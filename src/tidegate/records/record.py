@@ -49,6 +49,7 @@ class Draft:
     tags: NFC, trimmed, distinct when folded, in code-point order.
     version: counts from 1, and on after a deletion.
     nonce: the random part of the audit commitment, from `audit.chain.nonce_of`; a purge removes it with the text.
+    pinned: the owner's mark on a live memory; see `keeps_pin`.
     """
 
     kind: RecordKind
@@ -60,6 +61,7 @@ class Draft:
     nonce: str
     created_at: datetime
     updated_at: datetime
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,16 @@ class Record(Draft):
     @property
     def live(self) -> bool:
         return self.deleted_at is None
+
+
+def keeps_pin(before: Record | None, origin: Origin) -> bool:
+    """Return whether a new version from this origin stays pinned: it must be trusted as much as the version before.
+
+    Nothing else that is saved is ever pinned, so no model can pin (P18).
+    """
+    return (
+        before is not None and before.live and before.pinned and least_trusted((before.origin, origin)) == before.origin
+    )
 
 
 # Keys of numbered records: the messages of a session, and the runs of a job, sort together and in order.

@@ -96,6 +96,11 @@ def check_query(query: object, limits: Limits) -> str:
     return text
 
 
+def check_beginning(query: object, limits: Limits) -> str:
+    """Check a text of any length to search by, and return as much of it as a query may have."""
+    return _text("query", query)[: limits.query_chars_max]
+
+
 def check_level(level: object, argument: str = "level") -> Level:
     """Check that the host's own code passed a `Level`, not a word or a number."""
     if not isinstance(level, Level):

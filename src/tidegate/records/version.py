@@ -25,7 +25,7 @@ class VersionState(StrEnum):
 class Version(JsonObject):
     """One version of a memory at one level.
 
-    deleted_at: when it was deleted or expired, even if a later version followed.
+    deleted_at: when it was deleted or expired, even if a later version followed. pinned: it is live, and pinned.
     """
 
     key: str
@@ -38,6 +38,7 @@ class Version(JsonObject):
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None
+    pinned: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,16 @@ class Relabelled(JsonObject):
     def lowers(self) -> bool:
         """Return whether it makes something known at a lower level, which cannot be undone."""
         return not self.copied_from.can_flow_to(self.classification)
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned(JsonObject):
+    """A pin or unpin that is stored and audited. status: updated, or unchanged if it already was so."""
+
+    key: str
+    classification: Level
+    version: int
+    status: Status
 
 
 @dataclass(frozen=True, slots=True)

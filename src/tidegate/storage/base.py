@@ -73,6 +73,19 @@ class CompartmentReader(ABC):
         """
 
     @abstractmethod
+    def latest(
+        self, tag: str, *, after: Record | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+    ) -> list[Record]:
+        """Return live memories with exactly this tag, last saved first, then by key, at most `limit`, contents cut.
+
+        after: the last one of the page before. bygone: skip these, however many.
+        """
+
+    @abstractmethod
+    def pinned(self, *, chars_max: int) -> list[Record]:
+        """Return the live memories that are pinned, last saved first, then by key; contents cut to `chars_max`."""
+
+    @abstractmethod
     def statistics(self) -> Statistics:
         """Return the number and lengths of all live memories, as indexed."""
 
@@ -97,6 +110,10 @@ class CompartmentReader(ABC):
 
         Raises: as `candidates`.
         """
+
+    @abstractmethod
+    def holders(self, terms: Sequence[str], *, limit: int) -> list[str]:
+        """Return the keys of live memories that hold any of the terms, at most `limit`, in no order."""
 
     @abstractmethod
     def index_whole(self) -> bool:
@@ -182,6 +199,10 @@ class OwnerCompartment(Compartment):
 
         columns: for the index; live memories only.
         """
+
+    @abstractmethod
+    def set_pinned(self, key: str, *, pinned: bool) -> None:
+        """Pin a live memory, or unpin it. Only here: a session's compartment has no way to."""
 
     @abstractmethod
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:

@@ -27,7 +27,7 @@ _SHORT: dict[str, Schema] = {
 
 
 def _save(session: Session, arguments: Arguments) -> dict[str, Any]:
-    return results.saved(session.memory.save(**arguments))
+    return results.saved_with_similar(session.memory.save_with_similar(**arguments))
 
 
 def _get(session: Session, arguments: Arguments) -> dict[str, Any]:
@@ -77,6 +77,7 @@ SAVE = Tool(
             "classification": schema.TEXT,
             "version": schema.COUNT,
             "status": schema.TEXT,
+            "similar": schema.OBJECTS,
         }
     ),
     annotations=Annotations(read_only=False, destructive=False, idempotent=True),

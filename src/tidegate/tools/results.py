@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved, ScoreParts
+from tidegate.records.memory import Deleted, Explanation, Hits, Memory, Page, Saved, SavedWithSimilar, ScoreParts
 from tidegate.records.record import Origin
 from tidegate.records.times import write_timestamp
 
@@ -31,6 +31,16 @@ def saved(value: Saved) -> dict[str, Any]:
         "version": value.version,
         "status": str(value.status),
     }
+
+
+def saved_with_similar(value: SavedWithSimilar) -> dict[str, Any]:
+    """Return the result of a model's save: with the similar keys, if there are any."""
+    result = saved(value)
+    similar = [
+        {"key": each.key, "classification": str(each.classification), "origin": str(each.origin)}
+        for each in value.similar
+    ]
+    return {**result, "similar": similar} if similar else result
 
 
 def found(key: str, memory: Memory | None) -> dict[str, Any]:

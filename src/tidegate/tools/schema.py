@@ -13,6 +13,7 @@ from tidegate.tools.tool import Schema
 # Types without words: fields of answers, items of lists.
 TEXT: Schema = {"type": "string"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
+OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}

@@ -19,15 +19,16 @@ from tidegate.errors import InvalidArgument, LimitExceeded
 from tidegate.policy.levels import Level
 from tidegate.records.fields import Fields, unfit
 from tidegate.records.jsonl import NotJsonError, read_flat
-from tidegate.records.limits import Limits
+from tidegate.records.limits import PINNED_MAX, Limits
 from tidegate.records.record import Origin, Record, RecordKind
 from tidegate.records.times import write_timestamp
 from tidegate.records.validation import check_agent
 from tidegate.transfer.restorable import RestoreBounds, check_name, check_parents, check_record
 
 FORMAT = "tidegate-backup"
-VERSION = 2
+VERSION = 3
 _UNPLACED = 1  # the version before chains were bound to a compartment
+_UNPINNED = 2  # the last one in which no memory could be pinned
 
 _HASH, _HASH_OR_NONE = re.compile("[0-9a-f]{64}"), re.compile("([0-9a-f]{64})?")
 _ID = re.compile(r"(\w.*)?")  # a mark that a store writes before an id is not part of it
@@ -111,6 +112,7 @@ def version_line(record: Record, *, newest: bool) -> dict[str, Any]:
             "version": record.version,
             "nonce": record.nonce,
             **{name: time and write_timestamp(time) for name, time in times.items()},
+            **({"pinned": True} if record.pinned else {}),
         },
     }
 
@@ -151,6 +153,7 @@ class BackupReader:
         self._version: object = None
         self._level: Level | None = None
         self._last: BackedUpVersion | None = None
+        self._pinned = 0  # at this level
 
     def __iter__(self) -> Iterator[Part]:
         ended = False
@@ -187,7 +190,7 @@ class BackupReader:
         if not value.has("format") or value.value("format") != FORMAT:
             raise DamagedBackupError("is not a backup")
         self._version = value.value("version")
-        if self._version not in (_UNPLACED, VERSION):
+        if self._version not in (_UNPLACED, _UNPINNED, VERSION):
             raise DamagedBackupError("was written by a newer version of Tidegate; upgrade to restore it")
         value.time("created_at")
         self.summary.agent = check_agent(value.value("agent"))
@@ -208,7 +211,7 @@ class BackupReader:
             self._check_parents()
         if level != len(self.summary.heads):
             raise DamagedBackupError("its levels are out of order")
-        self._level, self._last = level, None
+        self._level, self._last, self._pinned = level, None, 0
         self.summary.heads[level] = None
         if self._version != _UNPLACED:
             self.summary.ids[level] = check_name(value.text("id", _ID), Limits(), "id")
@@ -233,11 +236,21 @@ class BackupReader:
         record = _record(value.within("record"), self.summary.agent, level, self._bounds.number_max)
         version = BackedUpVersion(record, value.flag("newest"))
         check_record(record, self._bounds)
+        if record.pinned:
+            self._check_pin(version)
         if self._last is not None and not _follows(version, self._last):
             raise DamagedBackupError(f"the records of {level} are out of order")
         self._last = version
         self.summary.versions += 1
         return version
+
+    def _check_pin(self, version: BackedUpVersion) -> None:
+        """Check that the memory could have been pinned (P17). Raises: InvalidArgument."""
+        record = version.record
+        self._pinned += 1
+        live = version.newest and record.live and record.kind is RecordKind.MEMORY
+        if not live or self._pinned > PINNED_MAX or self._version in (_UNPLACED, _UNPINNED):
+            raise unfit("pinned", "could not have been stored")
 
     def _end(self, value: Fields) -> None:
         if len(self.summary.heads) != len(Level) or value.value("end") != self.summary.counts():
@@ -299,4 +312,5 @@ def _record(fields: Fields, agent: str, level: Level, number_max: int) -> Record
         agent=agent,
         level=level,
         deleted_at=None if fields.value("deleted_at") is None else fields.time("deleted_at"),
+        pinned=fields.has("pinned") and fields.flag("pinned"),
     )

@@ -21,7 +21,7 @@ from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level, read_label
 from tidegate.records.json_object import JsonObject
 from tidegate.records.limits import Limits
-from tidegate.records.record import Draft, Origin, Record, RecordKind
+from tidegate.records.record import Draft, Origin, Record, RecordKind, keeps_pin
 from tidegate.records.times import NotATimeError, read_timestamp
 from tidegate.records.validation import check_content, check_key, check_tags
 from tidegate.search.analysis import analyse
@@ -259,6 +259,7 @@ class Import:
             nonce=nonce_of(self._act.ids()),
             created_at=live.created_at if live else memory.created_at,
             updated_at=_saved_at(memory, present),
+            pinned=keeps_pin(live, Origin.IMPORT),
         )
         own.put(draft, analyse(draft.key, draft.tags, draft.content))
         own.append(event_of(own.place, self._act, Action.IMPORT, draft, outcome))

@@ -116,7 +116,7 @@ class Execution:
         gateway = self._context.gateway(session)
         try:
             agent = self._context.agent(session, gateway)
-            return await agent.answer(self._task.text, Silent(), origin=self._task.origin)
+            return await agent.answer(self._task.text, Silent(), origin=self._task.origin, about=self._task.about)
         finally:
             if gateway is not None:
                 await gateway.close()

@@ -26,11 +26,13 @@ If there is nothing to tell the user, answer only {NOTHING}, this very word."""
 class WakeupTask:
     """The task of one session, and its bounds.
 
-    text: the prompt. origin: of that text. ceiling: how high the session may rise. generation: one less than that of
-    the jobs it creates. channel, time_limit_seconds: None means as configured.
+    text: the prompt. about: the part of it to choose memories by. origin: of that text. ceiling: how high the session
+    may rise. generation: one less than that of the jobs it creates. channel, time_limit_seconds: None means as
+    configured.
     """
 
     text: str
+    about: str
     origin: Origin
     ceiling: Level
     generation: int = 0
@@ -60,7 +62,9 @@ def trigger_task(
     """Return the task of the trigger, with or without an event. text: of TRIGGER.md, which is the owner's."""
     opening = f"You were woken for a regular check. {_ALONE}"
     prompt = "\n\n".join((opening, *_events(event, ids), text))
-    return WakeupTask(prompt, Origin.OWNER if event is None else Origin.TOOL, ceiling, channel=channel)
+    return WakeupTask(
+        prompt, _about(event, text), Origin.OWNER if event is None else Origin.TOOL, ceiling, channel=channel
+    )
 
 
 def job_task(job: Job, event: str | None, ids: Callable[[], str]) -> WakeupTask:
@@ -71,13 +75,19 @@ def job_task(job: Job, event: str | None, ids: Callable[[], str]) -> WakeupTask:
     text = _as_data(job, ids()) if outside else plan.prompt
     prompt = "\n\n".join((opening, *_events(event, ids), text))  # the request last, where a model looks for it
     origin = job.origin if event is None else least_trusted((job.origin, Origin.TOOL))
-    return WakeupTask(prompt, origin, plan.ceiling, plan.generation, plan.channel, plan.time_limit_seconds)
+    about = _about(event, f"{job.name} {plan.prompt}")
+    return WakeupTask(prompt, about, origin, plan.ceiling, plan.generation, plan.channel, plan.time_limit_seconds)
 
 
 def _events(event: str | None, ids: Callable[[], str]) -> list[str]:
     if event is None:
         return []
     return [data_block("The event that woke you. It came from outside.", "event", [json_line({"event": event})], ids())]
+
+
+def _about(event: str | None, request: str) -> str:
+    """Return the words of a task that are not the same in all of them, the event first."""
+    return request if event is None else f"{event}\n{request}"
 
 
 def _as_data(job: Job, nonce: str) -> str:

@@ -76,6 +76,22 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         )
         return [replace(record, content=record.content[:chars_max]) for record in itertools.islice(wanted, limit)]
 
+    def latest(
+        self, tag: str, *, after: Record | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+    ) -> list[Record]:
+        tagged = (each for each in self._latest(chars_max) if fold_tag(tag) in found_under(each.kind, each.tags))
+        lasting = (record for record in tagged if not bygone.holds(record))
+        rest = [record for record in lasting if after is None or _place(record) > _place(after)]
+        return rest[:limit]
+
+    def pinned(self, *, chars_max: int) -> list[Record]:
+        return [record for record in self._latest(chars_max) if record.pinned]
+
+    def _latest(self, chars_max: int) -> list[Record]:
+        with self._lock:
+            live = [record for (kind, _), record in self._records.items() if kind is RecordKind.MEMORY and record.live]
+        return [replace(record, content=record.content[:chars_max]) for record in sorted(live, key=_place)]
+
     def statistics(self) -> Statistics:
         return sum((Statistics(1, columns.lengths) for columns in self._columns.values()), Statistics())
 
@@ -107,6 +123,9 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
             if not any(columns.terms.isdisjoint(group) for group in groups):
                 yield Candidate(key, self._records[kind, key].updated_at)
 
+    def holders(self, terms: Sequence[str], *, limit: int) -> list[str]:
+        return [key for key, columns in self._columns.items() if not columns.terms.isdisjoint(terms)][:limit]
+
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         return (entry for sequence, entry in list(self._entries.items()) if sequence > after)
 
@@ -118,7 +137,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         record = Record(agent=self.agent, level=self.level, **fields)
         before = self._records.get((draft.kind, draft.key))
         if before is not None:
-            self._set(self._versions, (draft.kind, draft.key, before.version), before)
+            self._set(self._versions, (draft.kind, draft.key, before.version), replace(before, pinned=False))
         self._set(self._records, (draft.kind, draft.key), record)
         if columns is not None:
             self._set(self._columns, draft.key, columns)
@@ -127,7 +146,8 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
         self._set(self._records, (kind, key), replace(self._records[kind, key], updated_at=updated_at))
 
     def soft_delete(self, kind: RecordKind, key: str, deleted_at: datetime) -> None:
-        self._set(self._records, (kind, key), replace(self._records[kind, key], deleted_at=deleted_at))
+        record = replace(self._records[kind, key], deleted_at=deleted_at, pinned=False)
+        self._set(self._records, (kind, key), record)
         if kind is RecordKind.MEMORY:
             self._remove(self._columns, key)
 
@@ -173,6 +193,10 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
             self._set(self._versions, (own.kind, own.key, own.version), own)
         if columns is not None:
             self._set(self._columns, own.key, columns)
+
+    def set_pinned(self, key: str, *, pinned: bool) -> None:
+        name = (RecordKind.MEMORY, key)
+        self._set(self._records, name, replace(self._records[name], pinned=pinned))
 
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
         live = (record for (kind, _), record in self._records.items() if kind is RecordKind.MEMORY and record.live)
@@ -321,6 +345,11 @@ class InMemoryProvider(StorageProvider):
             with self.control.transaction():
                 self.control.set_compartment(agent, level, own)
         return InMemoryCompartment(agent, level, own, self.audit_secret)
+
+
+def _place(record: Record) -> tuple[float, str]:
+    """Return what puts records in order: last saved first, then by key."""
+    return -record.updated_at.timestamp(), record.key
 
 
 def _counts(columns: Columns, terms: Sequence[str]) -> list[int]:

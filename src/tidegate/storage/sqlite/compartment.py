@@ -13,7 +13,7 @@ from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import NONE_BYGONE, Bygone
 from tidegate.records.record import Draft, Origin, Record, RecordKind
-from tidegate.records.tags import compared, found_under
+from tidegate.records.tags import compared, fold_tag, found_under
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns, analyse
 from tidegate.search.ranking import COLUMN_WEIGHTS, FREQUENCY_MAX, Match, Statistics
 from tidegate.search.spelling import words_of
@@ -32,15 +32,18 @@ from tidegate.storage.sqlite.failures import DriverError, damaged
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_NEVER = -(1 << 63)  # before all times
+_NEVER, _ALWAYS = -(1 << 63), (1 << 63) - 1  # before and after all times
 _UNDECODABLE = (KeyError, TypeError, ValueError, OverflowError)  # raw SQL can write these; this program never does
 _ORIGINS = {origin.value: origin for origin in Origin}
 _write_json = json.JSONEncoder(ensure_ascii=False).encode
 _read_json = json.JSONDecoder().raw_decode
 
-_FIELDS = "key, tags, origin, version, nonce, created_at, updated_at, deleted_at"
+_KEPT = "key, tags, origin, version, nonce, created_at, updated_at, deleted_at"
+_FIELDS = f"{_KEPT}, pinned"
 VERSION = f"content, {_FIELDS}"
-"""The columns of a version, in the order in which `_record` takes them."""
+"""The columns of a newest version, in the order in which `_record` takes them."""
+SUPERSEDED = f"content, {_KEPT}, 0"
+"""The same of a superseded version, which is never pinned."""
 _READ = f"SELECT {VERSION} FROM records WHERE kind = ? AND key = ? AND level = ?"
 _READ_SHORT = f"SELECT substr(content, 1, ?), {_FIELDS} FROM records WHERE kind = ? AND key = ? AND level = ?"
 _READ_SEVERAL = f"""
@@ -63,6 +66,15 @@ _PAGE_OF_TAG = f"""
 SELECT substr(content, 1, ?), {_FIELDS} FROM tags CROSS JOIN records USING (kind, key)
 WHERE kind = ? AND tag = ? AND key > ? AND level = ? AND deleted_at IS NULL AND {_LASTING} ORDER BY key LIMIT ?
 """
+_LATEST = f"""
+SELECT substr(content, 1, ?), {_FIELDS} FROM tags CROSS JOIN records USING (kind, key)
+WHERE kind = 'memory' AND tag = ? AND saved_at <= ? AND NOT (saved_at = ? AND key <= ?) AND saved_at > ? AND level = ?
+AND deleted_at IS NULL AND {_LASTING} ORDER BY saved_at DESC, key LIMIT ?
+"""
+_PINNED = f"""
+SELECT substr(content, 1, ?), {_FIELDS} FROM records INDEXED BY pinned
+WHERE pinned AND kind = 'memory' AND level = ? AND deleted_at IS NULL ORDER BY updated_at DESC, key
+"""
 _BEST_FIRST = f"""
 SELECT records.key, updated_at, key_terms, tags_terms, content_terms, tally(terms)
 FROM terms JOIN records ON id = terms.rowid
@@ -72,6 +84,7 @@ _NEWEST_FIRST = """
 SELECT records.key, updated_at FROM terms JOIN records ON id = terms.rowid
 WHERE terms MATCH ? AND level = ? ORDER BY terms.rowid DESC
 """
+_HOLDERS = "SELECT records.key FROM terms JOIN records ON id = terms.rowid WHERE terms MATCH ? AND level = ? LIMIT ?"
 _FREQUENCY = f"SELECT count(*) FROM (SELECT 1 FROM terms WHERE terms MATCH ? LIMIT {FREQUENCY_MAX})"
 _VOCABULARY = "SELECT word FROM vocabulary WHERE word >= ? AND word < ? ORDER BY word LIMIT ?"
 _STATISTICS = "SELECT documents, key_terms, tags_terms, content_terms FROM statistics"
@@ -79,8 +92,8 @@ _ENTRIES = "SELECT sequence, at, session, action, detail, commitment, previous, 
 
 _INSERT = """
 INSERT INTO records (kind, key, level, version, content, tags, origin, nonce, created_at, updated_at, deleted_at,
-                     key_terms, tags_terms, content_terms)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?)
+                     pinned, key_terms, tags_terms, content_terms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?, ?)
 """
 _KEEP_VERSION = """
 INSERT INTO versions SELECT kind, key, version, level, content, tags, origin, nonce, created_at, updated_at, deleted_at
@@ -88,15 +101,16 @@ FROM records WHERE id = ?
 """
 _REPLACE = """
 UPDATE records SET version = ?, content = ?, tags = ?, origin = ?, nonce = ?, created_at = ?, updated_at = ?,
-                   deleted_at = NULL, key_terms = ?, tags_terms = ?, content_terms = ? WHERE id = ?
+                   deleted_at = NULL, pinned = ?, key_terms = ?, tags_terms = ?, content_terms = ? WHERE id = ?
 """
 _FIND = """
 SELECT id, level, deleted_at, content, tags, key_terms, tags_terms, content_terms FROM records
 WHERE kind = ? AND key = ?
 """
-_TOUCH = "UPDATE records SET updated_at = ? WHERE kind = ? AND key = ?"
-_BURY = "UPDATE records SET deleted_at = ? WHERE id = ?"
-_TAG = "INSERT INTO tags VALUES (?, ?, ?)"
+_TOUCH = "UPDATE records SET updated_at = ? WHERE kind = ? AND key = ? RETURNING tags"
+_TOUCH_TAG = "UPDATE tags SET saved_at = ? WHERE kind = ? AND tag = ? AND key = ?"
+_BURY = "UPDATE records SET deleted_at = ?, pinned = 0 WHERE id = ?"
+_TAG = "INSERT INTO tags VALUES (?, ?, ?, ?)"
 UNTAG = "DELETE FROM tags WHERE kind = ? AND tag = ? AND key = ?"
 _INSERT_TERMS = "INSERT INTO terms (rowid, key, tags, content) VALUES (?, ?, ?, ?)"
 _IS_INDEXED = "SELECT 1 FROM terms_docsize WHERE id = ?"
@@ -161,15 +175,27 @@ class SqliteCompartment(Compartment):
         self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
     ) -> list[Record]:
         tag = None if tag is None else compared(kind, tag)
-        times = (bygone.all, bygone.tags.get(tag) if tag is not None else None)
-        before = max((stamp(time) for time in times if time is not None), default=_NEVER)
-        by_tag = _write_json({each: stamp(time) for each, time in bygone.tags.items()})
+        before, by_tag = _passed(bygone, tag)
         rest = (after, self._label, before, by_tag, limit)
         if tag is None:
             rows = self._db.execute(_PAGE, (chars_max, kind, *rest))
         else:
             rows = self._db.execute(_PAGE_OF_TAG, (chars_max, kind, tag, *rest))
         return [self._record(kind, row) for row in rows]
+
+    def latest(
+        self, tag: str, *, after: Record | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
+    ) -> list[Record]:
+        tag = fold_tag(tag)
+        before, by_tag = _passed(bygone, tag)
+        saved_at, key = (_ALWAYS, "") if after is None else (stamp(after.updated_at), after.key)
+        place = (saved_at, saved_at, key, before, self._label)
+        rows = self._db.execute(_LATEST, (chars_max, tag, *place, before, by_tag, limit))
+        return [self._record(RecordKind.MEMORY, row) for row in rows]
+
+    def pinned(self, *, chars_max: int) -> list[Record]:
+        rows = self._db.execute(_PINNED, (chars_max, self._label))
+        return [self._record(RecordKind.MEMORY, row) for row in rows]
 
     def statistics(self) -> Statistics:
         for documents, *lengths in self._db.execute(_STATISTICS):
@@ -194,6 +220,9 @@ class SqliteCompartment(Compartment):
         with bounded_work(self._db):
             for key, updated_at in self._db.execute(_NEWEST_FIRST, (expression, self._label)):
                 yield Candidate(key, _time(updated_at))
+
+    def holders(self, terms: Sequence[str], *, limit: int) -> list[str]:
+        return [key for (key,) in self._db.execute(_HOLDERS, (_any_of(terms), self._label, limit))]
 
     def index_whole(self) -> bool:
         return self._analysis() == ANALYSIS_VERSION
@@ -236,20 +265,25 @@ class SqliteCompartment(Compartment):
     def put(self, draft: Draft, columns: Columns | None) -> None:
         lengths = columns.lengths if columns else (0, 0, 0)
         version = (draft.version, draft.content, _write_json(draft.tags), draft.origin, draft.nonce)
-        times = (stamp(draft.created_at), stamp(draft.updated_at))
+        saved_at = stamp(draft.updated_at)
+        rest = (stamp(draft.created_at), saved_at, draft.pinned, *lengths)
         row = self._withdraw(draft.kind, draft.key)
         if row is None:
-            self._db.execute(_INSERT, (draft.kind, draft.key, self._label, *version, *times, *lengths))
+            self._db.execute(_INSERT, (draft.kind, draft.key, self._label, *version, *rest))
             row = self._db.last_insert_rowid()
         else:
             self._db.execute(_KEEP_VERSION, (row,))
-            self._db.execute(_REPLACE, (*version, *times, *lengths, row))
-        self._db.executemany(_TAG, [(draft.kind, tag, draft.key) for tag in found_under(draft.kind, draft.tags)])
+            self._db.execute(_REPLACE, (*version, *rest, row))
+        tags = found_under(draft.kind, draft.tags)
+        self._db.executemany(_TAG, [(draft.kind, tag, draft.key, saved_at) for tag in tags])
         if columns is not None:
             self._index(row, columns)
 
     def touch(self, kind: RecordKind, key: str, updated_at: datetime) -> None:
-        self._db.execute(_TOUCH, (stamp(updated_at), kind, key))
+        saved_at = stamp(updated_at)
+        touched: list[Row] = self._db.execute(_TOUCH, (saved_at, kind, key)).fetchall()
+        found_by = [tag for (tags,) in touched for tag in found_under(kind, _tags(tags))]
+        self._db.executemany(_TOUCH_TAG, [(saved_at, kind, tag, key) for tag in found_by])
 
     def soft_delete(self, kind: RecordKind, key: str, deleted_at: datetime) -> None:
         row = self._withdraw(kind, key)
@@ -298,7 +332,7 @@ class SqliteCompartment(Compartment):
         self._db.execute(_ADD_STATISTICS, (-1, *(-length for length in lengths)))
 
     def _record(self, kind: RecordKind, row: Row) -> Record:
-        content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at = row
+        content, key, tags, origin, version, nonce, created_at, updated_at, deleted_at, pinned = row
         try:
             return Record(
                 kind=kind,
@@ -310,12 +344,20 @@ class SqliteCompartment(Compartment):
                 nonce=nonce,
                 created_at=_EPOCH + created_at * _MICROSECOND,
                 updated_at=_EPOCH + updated_at * _MICROSECOND,
+                pinned=bool(pinned),
                 agent=self.agent,
                 level=self.level,
                 deleted_at=None if deleted_at is None else _time(deleted_at),
             )
         except _UNDECODABLE:
             raise damaged() from None
+
+
+def _passed(bygone: Bygone, tag: str | None) -> tuple[int, str]:
+    """Return the time up to which all of a page are bygone, and the times by tag as JSON: bindings of `_LASTING`."""
+    times = (bygone.all, bygone.tags.get(tag) if tag is not None else None)
+    before = max((stamp(time) for time in times if time is not None), default=_NEVER)
+    return before, _write_json({each: stamp(time) for each, time in bygone.tags.items()})
 
 
 def _any_of(terms: Sequence[str]) -> str:

@@ -48,12 +48,13 @@ _INDEX = (
     f"SELECT count(*) FROM (SELECT id FROM terms_docsize EXCEPT {_LIVE})",
 )
 _TAGS_OF_RECORDS = f"""
-SELECT DISTINCT records.kind, iif(records.kind = 'memory', fold(json_each.value), json_each.value), records.key
+SELECT DISTINCT records.kind, iif(records.kind = 'memory', fold(json_each.value), json_each.value), records.key,
+       records.updated_at
 FROM records, json_each(records.tags) WHERE {_OURS}
 """
 _TAGS = (
-    f"SELECT count(*) FROM ({_TAGS_OF_RECORDS} EXCEPT SELECT kind, tag, key FROM tags)",
-    f"SELECT count(*) FROM (SELECT kind, tag, key FROM tags EXCEPT {_TAGS_OF_RECORDS})",
+    f"SELECT count(*) FROM ({_TAGS_OF_RECORDS} EXCEPT SELECT kind, tag, key, saved_at FROM tags)",
+    f"SELECT count(*) FROM (SELECT kind, tag, key, saved_at FROM tags EXCEPT {_TAGS_OF_RECORDS})",
 )
 _STATISTICS = "SELECT documents, key_terms, tags_terms, content_terms FROM statistics"
 _SUMS = f"""

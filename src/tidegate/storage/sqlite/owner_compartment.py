@@ -11,17 +11,17 @@ from tidegate.records.record import Record, RecordKind
 from tidegate.records.tags import fold_tag, found_under
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns
 from tidegate.storage.base import OwnerCompartment, VersionId
-from tidegate.storage.sqlite.compartment import UNTAG, VERSION, SqliteCompartment, stamp
+from tidegate.storage.sqlite.compartment import SUPERSEDED, UNTAG, VERSION, SqliteCompartment, stamp
 from tidegate.storage.sqlite.connection import Row
 from tidegate.storage.sqlite.failures import damaged
 
 _VERSIONS = f"""
 SELECT {VERSION} FROM records WHERE kind = ?1 AND key = ?2 AND level = ?3 UNION ALL
-SELECT {VERSION} FROM versions WHERE kind = ?1 AND key = ?2 AND level = ?3 ORDER BY version DESC
+SELECT {SUPERSEDED} FROM versions WHERE kind = ?1 AND key = ?2 AND level = ?3 ORDER BY version DESC
 """
 _EVERY_VERSION = f"""
 SELECT 1, kind, {VERSION} FROM records WHERE level = ?1 UNION ALL
-SELECT 0, kind, {VERSION} FROM versions WHERE level = ?1
+SELECT 0, kind, {SUPERSEDED} FROM versions WHERE level = ?1
 """
 # Times under one key never run backwards, so any later version saved by then is enough.
 _DEAD = """
@@ -37,7 +37,7 @@ SELECT kind, key, version FROM versions AS old WHERE level = ?1 AND (
 """
 _REMOVE = (
     f"""
-    DELETE FROM versions WHERE kind = ? AND key = ? AND version = ? AND level = ? RETURNING {VERSION}
+    DELETE FROM versions WHERE kind = ? AND key = ? AND version = ? AND level = ? RETURNING {SUPERSEDED}
     """,
     f"""
     DELETE FROM records WHERE kind = ? AND key = ? AND version = ? AND level = ? AND deleted_at IS NOT NULL
@@ -64,6 +64,7 @@ _ADOPT_VERSION = """
 INSERT INTO versions (kind, key, version, level, content, tags, origin, nonce, created_at, updated_at, deleted_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+_PIN = "UPDATE records SET pinned = ? WHERE kind = 'memory' AND key = ? AND level = ? AND deleted_at IS NULL"
 _HIDE = "UPDATE records SET deleted_at = ? WHERE kind = ? AND key = ?"
 _SET_LENGTHS = "UPDATE records SET key_terms = ?, tags_terms = ?, content_terms = ? WHERE id = ?"
 
@@ -110,6 +111,9 @@ class SqliteOwnerCompartment(SqliteCompartment, OwnerCompartment):
         deleted_at = None if record.deleted_at is None else stamp(record.deleted_at)
         fields = (*version, record.origin, record.nonce, *times, deleted_at)
         self._db.execute(_ADOPT_VERSION, (record.kind, record.key, *fields))
+
+    def set_pinned(self, key: str, *, pinned: bool) -> None:
+        self._db.execute(_PIN, (pinned, key, self.level.name))
 
     def oldest(self, *, tag: str | None, limit: int) -> list[Record]:
         if tag is None:

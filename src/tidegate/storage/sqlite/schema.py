@@ -5,7 +5,7 @@ Times are whole microseconds since 1970 in UTC. Levels are written by name. `PRA
 
 from __future__ import annotations
 
-COMPARTMENT_VERSION = 4
+COMPARTMENT_VERSION = 5
 CONTROL_VERSION = 3
 
 UNCONFIRMED = "?"
@@ -20,6 +20,23 @@ CREATE TABLE vocabulary (            -- words of the index, for spelling
 _STANDINGS = """\
 CREATE INDEX standings ON audit (session, action) WHERE action IN ('open', 'raise', 'call', 'reset');
 CREATE INDEX openings ON audit (sequence, session) WHERE action = 'open';
+"""
+
+_PINNED = "pinned INTEGER NOT NULL DEFAULT 0"  # the owner's mark; on one line, as the migration adds it
+_PINS = """\
+CREATE INDEX pinned ON records (key) WHERE pinned;
+"""
+
+_TAGS = """\
+CREATE TABLE tags (                  -- tags of live records
+    kind     TEXT NOT NULL,
+    tag      TEXT NOT NULL,
+    key      TEXT NOT NULL,
+    saved_at INTEGER NOT NULL,       -- when the record was last saved
+    PRIMARY KEY (kind, tag, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX latest ON tags (tag, saved_at DESC, key) WHERE kind = 'memory';
 """
 
 _IDENTITY = """\
@@ -48,11 +65,12 @@ CREATE TABLE records (               -- the newest version under each key, live 
     deleted_at    INTEGER,
     key_terms     INTEGER NOT NULL,  -- lengths in the index
     tags_terms    INTEGER NOT NULL,
-    content_terms INTEGER NOT NULL,
+    content_terms INTEGER NOT NULL, {_PINNED},
     UNIQUE (kind, key)
 ) STRICT;
 
 CREATE INDEX live ON records (kind, key) WHERE deleted_at IS NULL;
+{_PINS}
 
 CREATE TABLE versions (              -- what the newest version replaced
     kind       TEXT NOT NULL,
@@ -69,13 +87,7 @@ CREATE TABLE versions (              -- what the newest version replaced
     PRIMARY KEY (kind, key, version)
 ) STRICT;
 
-CREATE TABLE tags (                  -- tags of live records
-    kind TEXT NOT NULL,
-    tag  TEXT NOT NULL,
-    key  TEXT NOT NULL,
-    PRIMARY KEY (kind, tag, key)
-) STRICT, WITHOUT ROWID;
-
+{_TAGS}
 CREATE VIRTUAL TABLE terms USING fts5 (  -- live memories; the terms are made by the text analysis
     key, tags, content, content = '', contentless_delete = 1, tokenize = 'ascii'
 );
@@ -170,6 +182,15 @@ DROP TABLE before;
 DELETE FROM tags WHERE kind = 'memory';
 INSERT INTO tags SELECT DISTINCT records.kind, fold(json_each.value), records.key FROM records, json_each(records.tags)
 WHERE records.kind = 'memory' AND deleted_at IS NULL AND level IN (SELECT level FROM compartment);
+""",
+    # Memories could not be pinned, and were listed by tag in key order alone.
+    4: f"""
+ALTER TABLE records ADD COLUMN {_PINNED};
+{_PINS}
+ALTER TABLE tags RENAME TO before;
+{_TAGS}
+INSERT INTO tags SELECT kind, tag, key, coalesce(updated_at, 0) FROM before LEFT JOIN records USING (kind, key);
+DROP TABLE before;
 """,
 }
 """For each earlier version of a compartment's schema, the upgrade to the next. An index of analysis 0 is rebuilt."""
