@@ -78,9 +78,9 @@ def similar_keys_come_from_a_cache_over_levels(patch: Patch) -> None:
     cache: dict[Any, Any] = {}
 
     @replaced(patch, session, "with_similar")
-    def with_similar(real: Fault, view: View, saved: Saved, *, words: Any) -> Any:
-        fresh = real(view, saved, words=words)
-        place = (view.visible[0].agent, *words[:1])
+    def with_similar(real: Fault, view: View, saved: Saved, **rest: Any) -> Any:
+        fresh = real(view, saved, **rest)
+        place = view.visible[0].agent
         return Answer(replace(fresh.value, similar=cache.setdefault(place, fresh.value.similar)), ())
 
     fresh_in_every_world(patch, cache)
