@@ -197,7 +197,12 @@ def _services(url: str) -> apprise.Apprise:
     import apprise
     from apprise.utils.parse import parse_urls
 
-    asset = apprise.AppriseAsset(interpret_escapes=False, interpret_emojis=False, storage_mode="memory")
+    asset = apprise.AppriseAsset(
+        async_mode=False,  # one service after the other
+        interpret_escapes=False,
+        interpret_emojis=False,
+        storage_mode="memory",
+    )
     services = apprise.Apprise(asset=asset)
     for each in parse_urls(url) or [url]:  # type: ignore[no-untyped-call]
         service = apprise.Apprise.instantiate(each, asset=asset)
