@@ -91,17 +91,17 @@ class Generator:
 
     def _makers(self) -> list[tuple[Callable[[], t.Op], int]]:
         return [
-            (self._save, 30),
+            (self._save, 40),
             (self._save_many, 4),
-            (lambda: t.Get(self._seat(), self._key(), self._coin()), 8),
-            (self._search, 12),
+            (lambda: t.Get(self._seat(), self._key(), self._coin()), 12),
+            (self._search, 15),
             (lambda: t.Pages(self._seat(), self._tag(), self._random.choice((1, 1, 2, 50))), 6),
             (lambda: t.Page(self._seat(), self._tag(), 1), 4),
             (self._more, 5),
-            (lambda: t.Delete(self._seat(), self._key(), self._coin()), 12),
+            (lambda: t.Delete(self._seat(), self._key(), self._coin()), 18),
             (lambda: t.Call(self._seat(), *self._random.choice(CALLS)), 6),
             (lambda: t.Context(self._seat(), self._words(2) if self._coin() else ""), 4),
-            (lambda: t.Pin(self._seat(), self._key()), 8),
+            (lambda: t.Pin(self._seat(), self._key()), 5),
             (lambda: t.Unpin(self._seat(), self._key()), 1),
             (lambda: t.Plan(self._seat(), tuple(self._random.sample(WORDS, self._random.randint(0, 2)))), 3),
             (lambda: t.Planned(self._seat()), 3),
