@@ -230,7 +230,7 @@ def test_p4_a_label_above_the_ceiling_withholds_the_result_and_is_audited(
     with pytest.raises(Refused) as caught:
         call(gateway, "web__echo")
     assert caught.value.message.startswith(
-        "web__echo: the result was withheld: its label exceeds the session's ceiling"
+        "web__echo: the result was withheld, because its label exceeds the session's ceiling"
     )
     assert SECRET not in str(caught.value.to_dict())
     assert session.taint is PUBLIC

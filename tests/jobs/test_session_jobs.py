@@ -177,7 +177,7 @@ def test_p15_a_job_that_makes_the_next_one_without_end_is_stopped_at_a_depth(sce
     jobs = scene.session().jobs.list()
     assert [job.name for job in jobs] == ["xx", "xxx"]
     assert [job.plan.generation for job in jobs] == [2, 3]
-    assert any("this job is too many jobs away from the owner" in text for text in scene.post.texts)
+    assert any("jobs that create jobs are nested too deeply" in text for text in scene.post.texts)
 
 
 def test_p15_a_job_that_replaces_itself_gets_no_younger_by_it(scene: Scene) -> None:

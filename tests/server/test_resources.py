@@ -1,4 +1,4 @@
-"""What is remembered, as MCP clients put it into their prompts: gated at each read, listed alike for everyone."""
+"""Memories as MCP clients put them into their prompts: gated at each read, listed alike for everyone."""
 
 from __future__ import annotations
 

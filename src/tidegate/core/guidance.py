@@ -24,19 +24,18 @@ What to save:
 - goals, decisions, dates, the state of the work (tag project)
 Do not save small talk or facts that are easy to look up.
 
-Keys: lower case, words joined by hyphens, general to specific: user-name, project-apollo-deadline. Do not make a second
-key for the same fact. If memory_save names a similar key with the same fact, save under that key, and delete the new
-one. A save replaces the tags too, so send them again.
+Keys: lower case, words joined by hyphens, general to specific: user-name, project-apollo-deadline. If memory_save
+returns a similar key for the same fact, save under that key, then delete the key you just made. A save replaces the
+tags too, so send them again.
 
-Levels: a memory gets the level of the conversation that saves it. You cannot choose it. You see only what this
-conversation may see. If a tool says that the session has ended, pass that message on to the user.
+Levels: a memory gets the level of the conversation that saves it. You cannot choose it. You see only memories at
+this level and below. If a tool call is refused, pass the message on to the user.
 """
 """The first `HEAD_CHARS` say all that a model needs to use the memory; SPINE.md follows."""
 
 GATEWAY_GUIDANCE = f"""\
 {GUIDANCE}
-Other tools: a call can raise the level of this conversation, for good, and what you save after that gets the new level.
-If a tool is refused, pass that message on to the user.
+Other tools: a call can raise the level of this conversation permanently. Later saves get the new level.
 """
 """The guidance for a model that also gets the tools of other servers."""
 

@@ -9,7 +9,8 @@ UNKNOWN_SESSION = Deny(PolicyRule.P13, "unknown session: the owner can create on
 OLDER_COPY = Deny(PolicyRule.P4, "control.db is an older copy and lacks sessions: the owner must run `tidegate doctor`")
 ENDED = Deny(
     PolicyRule.P7,
-    "session ended: the owner can free its name with `tidegate session renew`, or create one under a new name",
+    "session ended: the owner can start a new session under this name with `tidegate session renew`, or under another "
+    "name with `tidegate session new`",
 )
 ABOVE_CEILING = Deny(
     PolicyRule.P4,
@@ -35,7 +36,7 @@ RISEN_MEANWHILE = Deny(
 JOB_ABOVE_CEILING = Deny(PolicyRule.P4, "the job would start above its ceiling: use a higher ceiling")
 JOB_TOO_DEEP = Deny(
     PolicyRule.P15,
-    "this job is too many jobs away from the owner: ask the owner to create it with `tidegate cron add`",
+    "jobs that create jobs are nested too deeply: ask the owner to create this job with `tidegate cron add`",
 )
 JOB_ABOVE_SESSION = Deny(
     PolicyRule.P15, "a job's ceiling cannot be above that of the session that creates it: give a lower ceiling"
@@ -72,6 +73,6 @@ SERVER_RESULT_WITHHELD = Deny(
 )
 LABEL_ABOVE_CEILING = Deny(
     PolicyRule.P4,
-    "the result was withheld: its label exceeds the session's ceiling: the owner can raise the ceiling with `tidegate "
-    "session ceiling`, or start a new session",
+    "the result was withheld, because its label exceeds the session's ceiling: the owner can raise the ceiling with "
+    "`tidegate session ceiling`, or start a new session",
 )

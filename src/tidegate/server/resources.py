@@ -16,9 +16,9 @@ from tidegate.server.served_session import ServedSession
 
 URI = "tidegate://memory"
 PROMPT = "memory"
-NOTHING = "Nothing is remembered here yet."
+NOTHING = "There are no memories here yet."
 _FAILED = -32000  # the protocol's range for servers' own errors
-_TITLE = "What is remembered"
+_TITLE = "Memories"
 _DESCRIPTION = (
     "The rules, preferences, persona and project memories that this session may see, marked as data, for the user's "
     "part of a prompt."
@@ -75,5 +75,5 @@ def shown(error: TidegateError, command: str) -> dict[str, object]:
     """
     found = error.to_dict()
     if isinstance(error, Refused) and error.rule is PolicyRule.P7:
-        found["message"] = f"{error.message}, and start this server again with `tidegate {command} --session NAME`"
+        found["message"] = f"{error.message}; then start this server again with `tidegate {command} --session NAME`"
     return found

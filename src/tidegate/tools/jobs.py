@@ -61,7 +61,7 @@ CREATE = Tool(
     name="cron_create",
     title="Schedule a job",
     description=(
-        "Schedule work for later, once or regularly. At that time you wake in a new conversation and get the prompt. "
+        "Schedule work for later, once or regularly. At that time a new conversation starts, and you get the prompt. "
         "Your answer goes to the user. Use it for reminders and regular tasks. Write a prompt that makes sense "
         "without this conversation. A job with the same name is replaced."
     ),
@@ -86,7 +86,7 @@ CREATE = Tool(
 LIST = Tool(
     name="cron_list",
     title="List the jobs",
-    description="List the scheduled jobs and their next times. Use it before you create or delete a job.",
+    description="List the scheduled jobs and when each runs next. Use it before you create or delete a job.",
     input_schema=schema.inputs({}),
     output_schema=schema.outputs({"jobs": schema.list_of(_SHOWN)}),
     annotations=Annotations(read_only=True, destructive=False, idempotent=True),

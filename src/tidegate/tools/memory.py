@@ -64,7 +64,7 @@ SAVE = Tool(
             "content": schema.text("Content", "What to remember, in sentences that make sense on their own."),
             "tags": schema.array(
                 "Tags",
-                "Words to list it by, such as persona, preference, rule or project. Send all each time.",
+                "Such as persona, preference, rule or project. Send all tags each time.",
                 schema.TEXT,
             ),
         },
@@ -87,7 +87,7 @@ SAVE = Tool(
 GET = Tool(
     name="memory_get",
     title="Get a memory",
-    description=("Read one memory in full. Use it when you know the key, or when a search or a list cut the content."),
+    description="Read one memory in full. Use it when you know the key, or when a result is truncated.",
     input_schema=schema.inputs({"key": _KEY}, required=["key"]),
     output_schema=schema.outputs(
         {
@@ -124,8 +124,8 @@ SEARCH = Tool(
                 "Maximum results", "How many to return.", most=RESULTS_MAX, default=RESULTS_DEFAULT
             ),
             "tag": schema.text("Tag", "Only with this tag."),
-            "since": schema.text("Since", "Only saved since then, such as 2030-05-01."),
-            "until": schema.text("Until", "Only saved up to then."),
+            "since": schema.text("Since", "Saved at this time or later, such as 2030-05-01."),
+            "until": schema.text("Until", "Saved until this time."),
         },
         required=["query"],
     ),
@@ -150,7 +150,7 @@ LIST = Tool(
         {
             "tag": schema.text("Tag", "Only with this tag."),
             "limit": schema.limit("Limit", "How many to return.", most=PAGE_MAX, default=PAGE_DEFAULT),
-            "cursor": schema.text("Cursor", "next_cursor of the last result. Send the same tag again."),
+            "cursor": schema.text("Cursor", "next_cursor of the previous page. Send the same tag again."),
         }
     ),
     output_schema=schema.outputs(
@@ -167,8 +167,8 @@ DELETE = Tool(
     name="memory_delete",
     title="Delete a memory",
     description=(
-        "Forget one memory. Use it when the user asks you to, or when a memory is wrong and nothing replaces it. "
-        "To correct one, save it again."
+        "Delete one memory. Use it when the user asks you to, or when a memory is wrong and nothing replaces it. "
+        "To correct it, save the new fact under its key."
     ),
     input_schema=schema.inputs({"key": _KEY}, required=["key"]),
     output_schema=schema.outputs(

@@ -19,7 +19,7 @@ TRIGGER_BYTES_MAX = 64 * 1024
 
 _ALONE = f"""\
 No user is present in this conversation. Do the task, then answer once. The user reads your answer later. \
-If there is nothing to tell the user, answer only {NOTHING}, this very word."""
+If you have nothing to tell the user, answer with one word: {NOTHING}"""
 
 
 @dataclass(frozen=True, slots=True)
