@@ -52,7 +52,7 @@ def asked(home: Path, answer: str, *words: str) -> tuple[int, str]:
 
 def test_a_memory_is_pinned_and_unpinned_at_its_level(made: Run) -> None:
     assert made("pin", "k", "--level", "CONFIDENTIAL").out == "pinned k at CONFIDENTIAL\n"
-    assert made("pin", "k", "--level", "CONFIDENTIAL").out == "pinned k at CONFIDENTIAL; it already was\n"
+    assert made("pin", "k", "--level", "CONFIDENTIAL").out == "pinned k at CONFIDENTIAL; it was pinned already\n"
     assert made("pin", "--level", "CONFIDENTIAL").out == "CONFIDENTIAL  version 1  owner  k\n"
     assert "owner  pinned" in made("history", "k", "--level", "CONFIDENTIAL").out
     done = made("pin", "k", "--level", "PUBLIC", "--json")

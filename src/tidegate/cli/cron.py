@@ -134,7 +134,7 @@ def history(name: str | None, limit: int) -> None:
 )
 @click.argument("name", required=False, help="Name of the job. [default: the trigger]")
 @click.option("--event", metavar="TEXT", help="Event text, given as data from outside; - reads standard input.")
-@click.option("--id", "event_id", metavar="ID", help="ID of the event; a repeated ID does not run again.")
+@click.option("--id", "event_id", metavar="ID", help="ID of the event; the same ID never runs twice.")
 def run_now(name: str | None, event: str | None, event_id: str | None) -> None:
     """Queue an extra run of a job at --level or the session's level, or of the trigger.
 

@@ -19,7 +19,9 @@ _REPAIRED = "repaired"
     common={**NO_LEVEL, "agent": "Name of the agent. [default: all agents]"},
     examples=("tidegate doctor", "tidegate doctor --repair", "tidegate doctor --anchor anchors.jsonl --json"),
 )
-@click.option("--repair", is_flag=True, help="Repair what is safe to repair: modes, left-over files, the index, tags.")
+@click.option(
+    "--repair", is_flag=True, help="Repair what is safe to repair: file modes, left-over files, the index, tags."
+)
 @click.option("--anchor", "file", metavar="FILE", help="Output of `audit anchor`, to check the audit chains.")
 def doctor(repair: bool, file: str | None) -> int:
     """Check the home for problems, and say how to fix them. Servers may keep running.

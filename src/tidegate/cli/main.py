@@ -33,7 +33,7 @@ COMMANDS = {
     "history": CommandSpec("owner:history", "Show every version of a memory."),
     "restore": CommandSpec("owner:restore", "Restore an earlier version of a memory."),
     "relabel": CommandSpec("owner:relabel", "Copy a memory to another level."),
-    "pin": CommandSpec("owner:pin", "Pin a memory, so that the context shows it first."),
+    "pin": CommandSpec("owner:pin", "Pin a memory, so that a model sees it first."),
     "unpin": CommandSpec("owner:unpin", "Unpin a memory."),
     "purge": CommandSpec("owner:purge", "Remove deleted memories and old versions permanently."),
     "export": CommandSpec("transfer:export", "Export memories to a file."),
@@ -79,8 +79,8 @@ _ALIASES = {
 def root() -> None:
     """Persistent memory for AI agents. It cannot leak downward.
 
-    A level says how sensitive a memory is: PUBLIC < INTERNAL < CONFIDENTIAL < RESTRICTED. A session's taint is its
-    current level; the session sees memories at or below it.
+    A level says how sensitive a memory is: PUBLIC < INTERNAL < CONFIDENTIAL < RESTRICTED. A session is a
+    conversation. Its taint is its current level. It sees memories at its taint and below.
 
     Without --session, a command uses a temporary session at --level. What it saves is kept; the session itself is not
     stored. The common options go before or after the command.

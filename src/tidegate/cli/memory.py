@@ -34,7 +34,7 @@ def _filled(_: click.Context, option: click.Parameter, value: str | None) -> str
 )
 @click.argument("key", help="Short, stable name.")
 @click.argument("content", required=False, help="Text to save; read from standard input if omitted or -.")
-@click.option("--tag", "tag", multiple=True, metavar="TAG", help="Tag to list it by; may be repeated.")
+@click.option("--tag", "tag", multiple=True, metavar="TAG", help="Tag to filter by; may be repeated.")
 @click.option("--tags", metavar="TAG,TAG", help="Several tags, separated by commas.")
 def save(key: str, content: str | None, tag: tuple[str, ...], tags: str | None) -> None:
     """Save CONTENT under KEY.

@@ -111,9 +111,9 @@ def relabel(key: str, target: Level, dry_run: bool, yes: bool) -> int:
 def pin(key: str | None) -> None:
     """Pin the memory at --level or the session's level, or list the pinned ones.
 
-    The context, which a model gets at the start, shows pinned memories first. A later version stays pinned unless its
-    origin is less trusted than that of the version before. At most 50 memories can be pinned at each level. Without
-    KEY, the command lists those of --level or the session's level. JSON: then one object per line.
+    A model's prompt holds a block of memories, and pinned memories come first in it. When a pinned memory is saved
+    again, it stays pinned unless the origin of the new version is less trusted. At most 50 memories can be pinned at
+    each level. Without KEY, the command lists the pinned memories; JSON: one object per line.
     """
     with open_at_level() as (store, level, session):
         owner = store.owner(options().agent)
@@ -122,7 +122,7 @@ def pin(key: str | None) -> None:
         else:
             memories = owner.pinned(level)
     if key is not None:
-        already = "" if done.status == "updated" else "; it already was"
+        already = "" if done.status == "updated" else "; it was pinned already"
         show({"pinned": True, **jsonable(done)}, [f"pinned {_named(done.key, done.classification)}{already}"])
         return
     for each in memories:

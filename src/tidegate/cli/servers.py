@@ -29,18 +29,19 @@ def mcp() -> int:
 
 @click.command(
     cls=Command,
-    common={"session": "Seat of this client: the session of all its conversations. Required.", "json": None},
+    common={"session": "Session of this client and all its conversations. Required.", "json": None},
     examples=("tidegate gateway --agent assistant --session editor --level INTERNAL",),
 )
 def gateway() -> int:
     """Serve the memory tools and those of the servers in config.toml to an MCP client, through one gate.
 
-    Give each client a session of its own: its seat. A call of a tool with a higher source raises the session, and a
-    tool with a lower sink is then refused. The taint stays with the session when the client connects again.
+    Each tool has a source (the level of what it returns) and a sink (the highest level that it may be told). A call
+    of a tool whose source is above the taint raises the session. A call of a tool whose sink is below the taint is
+    refused. Give each client a session of its own. The session keeps its taint when the client connects again.
 
-    Only tools that you have classified and trusted are served (tidegate tools). If you trust others while it runs, the
-    next list has them; most clients ask for it only when they connect. Other servers' resources and prompts are not
-    served.
+    The gateway serves only tools that you have classified and trusted: see `tidegate tools`. If you trust a tool while
+    the gateway runs, reconnect the client: most clients ask for the tools only when they connect. The gateway does not
+    serve resources and prompts of other servers.
     """
     if options().session is None:
         raise InvalidArgument(

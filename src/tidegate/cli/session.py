@@ -111,13 +111,13 @@ def ceiling(name: str, target: Level) -> None:
 @click.option("--dry-run", is_flag=True, help="Only show which session would end.")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
-    """End a session and its children permanently. Its memories stay; its name is never used again.
+    """End a session and its child sessions permanently. Its memories stay. Its name is blocked until you renew it.
 
     The messages of the conversation are removed from the files. If another process is reading the home, a file may
     still hold some of them: the command says so and exits with 3, and a purge removes them.
 
     --lost ends the sessions that the audit knows but control.db does not, for example after an older control.db was put
-    back. Their names are lost too, and can be used again. Do not give one to a client that continues its old
+    back. Their names are lost too, and can be used again. Do not give such a name to a client that continues its old
     conversation.
     """
     if lost:
@@ -145,13 +145,13 @@ def reset(name: str | None, lost: bool, dry_run: bool, yes: bool) -> int:
 @click.option("--dry-run", is_flag=True, help="Only show which session would end.")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 def renew(name: str | None, dry_run: bool, yes: bool) -> int:
-    """End a session as `reset` does, and let a new one have its name.
+    """End a session as `reset` does, and free its name for a new session.
 
-    By this you say that the conversation behind the name is a new one. Start a new conversation in the client that uses
-    the name, renew it, and restart the client's server: one that is running now keeps answering `session ended`. Never
-    renew the name of a conversation that goes on: the new session would start below what the conversation has read.
+    First start a new conversation in the client that uses the name. Then renew the name, and restart the client's
+    server: a server that is still running keeps answering `session ended`. Never renew the name of a conversation that
+    continues: the new session would start at a lower level than what the conversation has read.
 
-    A session that has ended can be renewed too. The old session is listed by its id.
+    You can also renew a session that has ended. `session list` shows the old session by its ID.
     """
     with _sessions() as sessions:
         row = _any(sessions, _the(name))
