@@ -341,6 +341,12 @@ def test_an_error_that_names_what_the_model_wrote_is_found(scene: Scene, monkeyp
 def test_the_ways_reach_errors_of_every_kind_that_a_tool_has(scene: Scene) -> None:
     reasons = {used.reason for spell in TEXTS.values() for used in played(scene, spell, SECRETS[0], PUBLIC)[1].used}
     assert len(reasons) > 30
-    for word in ("is not known; known: ", "unknown tool", "the limit is", "must be one JSON object", "is required"):
+    for word in (
+        "has an unknown name; known names: ",
+        "unknown tool",
+        "the limit is",
+        "must be one JSON object",
+        "is required",
+    ):
         assert any(word in reason for reason in reasons), word
     assert TextDelta("Let me look. ") in played(scene, WAYS["what_is_said"], "x", PUBLIC)[1].shown

@@ -517,7 +517,7 @@ def test_the_owner_learns_why_a_tool_was_not_run(say: Run, script: str) -> None:
     ]
     failed = say("forget", "--json", model=script).json["tools"][0]
     assert (failed["tool"], failed["failed"], failed["refused"]) == ("memory_get", True, False)
-    assert "is not known; known: " in failed["reason"]
+    assert "has an unknown name; known names: " in failed["reason"]
     assert "· memory_get (failed: " in say("forget", model=script).err
 
 

@@ -51,7 +51,7 @@ def test_p2_whatever_level_a_model_asks_for_the_job_is_at_its_sessions(scene: Sc
 
 @pytest.mark.parametrize("argument", ["ceiling", "channel", "time_limit_seconds", "agent", "generation"])
 def test_what_is_the_owners_to_say_is_no_argument_of_the_tool(scene: Scene, argument: str) -> None:
-    with pytest.raises(InvalidArgument, match="is not known; known: "):
+    with pytest.raises(InvalidArgument, match="has an unknown name; known names: "):
         scene.session().call_tool("cron_create", {**TOOL, argument: "x"})
 
 

@@ -207,7 +207,7 @@ def test_a_copy_at_another_level_is_not_pinned(scene: Scene) -> None:
 def test_no_tool_pins_and_no_compartment_of_a_session_can(scene: Scene) -> None:
     save(scene, Origin.AGENT, "x")
     session = scene.store.session(AGENT, level=PUBLIC)
-    with pytest.raises(InvalidArgument, match="is not known"):
+    with pytest.raises(InvalidArgument, match="has an unknown name"):
         session.call_tool("memory_save", {"key": "k", "content": "y", "pinned": True})
     fields = {name for tool in AGENT_TOOLS.values() for name in tool.input_schema["properties"]}
     assert not {name for name in fields if "pin" in name}

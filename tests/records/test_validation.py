@@ -352,7 +352,7 @@ def test_known_arguments_are_taken_and_the_first_unknown_is_refused_by_its_place
     check_names(["key", "tags"], ["key", "tags"])
     with pytest.raises(InvalidArgument) as caught:
         check_names(["key", "colour", "size"], ["key", "tags"])
-    assert caught.value.message == "arguments: name 2 is not known; known: key, tags"
+    assert caught.value.message == "arguments: field 2 has an unknown name; known names: key, tags"
     assert caught.value.details == {"argument": "arguments"}
 
 
@@ -362,7 +362,7 @@ def test_known_arguments_are_taken_and_the_first_unknown_is_refused_by_its_place
 def test_p12_an_unknown_name_is_in_no_error_whatever_it_is(name: object) -> None:
     with pytest.raises(InvalidArgument) as caught:
         check_names([name], [])
-    message = "arguments: name 1 is not known; known: none"
+    message = "arguments: field 1 has an unknown name; known names: none"
     assert caught.value.to_dict() == {"code": "INVALID_ARGUMENT", "message": message, "argument": "arguments"}
 
 

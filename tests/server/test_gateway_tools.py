@@ -166,7 +166,7 @@ def test_a_definition_that_would_break_the_list_is_left_out_and_the_owner_is_tol
 ) -> None:
     pins.trust("web", [ECHO, replace(ECHO, name="broken", **broken)], AT)
     assert names(tools) == LISTED
-    assert told[-1] == "web__broken is left out: some clients do not accept its definition"
+    assert told[-1] == "web__broken is left out: its definition would make some clients reject every tool"
     with serving(tools) as peer:
         assert len(peer.greet().ask("tools/list")["result"]["tools"]) == len(LISTED)
 

@@ -102,7 +102,7 @@ def test_without_a_spine_that_can_be_read_the_server_gives_the_guidance_alone_an
     assert instructions_of(home, "assistant", GUIDANCE, partial(_tell, "mcp")) == GUIDANCE
     said = capfd.readouterr().err
     assert said.startswith("tidegate mcp: SPINE.md: must be ")
-    assert said.endswith("; the model gets the guidance alone\n")
+    assert said.endswith("; the model gets only Tidegate's guidance\n")
 
 
 def test_a_server_without_its_spine_answers(home: Path) -> None:
@@ -112,5 +112,5 @@ def test_a_server_without_its_spine_answers(home: Path) -> None:
         assert peer.call("memory_save", key="k", content="x")["saved"] is True
         assert peer.end() == (
             0,
-            "tidegate mcp: SPINE.md: must be a readable file in UTF-8; the model gets the guidance alone\n",
+            "tidegate mcp: SPINE.md: must be a readable file in UTF-8; the model gets only Tidegate's guidance\n",
         )

@@ -228,7 +228,7 @@ def test_unknown_arguments_are_refused_by_place_and_told_which_are_known(
     required = dict.fromkeys(TOOLS[name].input_schema["required"], "x")
     error = refusal(session, name, **required, **{unknown: "y"})
     known = ", ".join(TOOLS[name].input_schema["properties"])
-    assert error.message == f"arguments: name {len(required) + 1} is not known; known: {known}"
+    assert error.message == f"arguments: field {len(required) + 1} has an unknown name; known names: {known}"
     assert (error.code, error.to_dict()["argument"]) == ("INVALID_ARGUMENT", "arguments")
     assert call(session, "memory_list")["memories"] == []
 

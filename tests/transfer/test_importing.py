@@ -400,7 +400,7 @@ def test_a_file_whose_own_time_is_no_time_counts_as_written_now() -> None:
 def test_b10_a_memory_that_expiry_would_hide_at_once_is_skipped_and_said(opening: Open, expiry: Expiry) -> None:
     scene = opening(expiry=expiry)
     path = scene.lines(line("old", updated_at="20240501", tags=["t"]), line("new", updated_at="2026-03-01", tags=["t"]))
-    reason = "it is older than `expiry` in config.toml lets a memory live; it is left out"
+    reason = "it is older than `expiry` in config.toml allows; it is left out"
     for dry_run in (True, False):
         taken = scene.take(path, dry_run=dry_run)
         assert (taken.counts, taken.said) == ((1, 0, 0, 1, 0), [f"note: line 1: {reason}"])

@@ -125,7 +125,7 @@ def test_t03_after_three_days_of_sleep_one_entry_says_what_was_missed(scene: Sce
     scene.clock.pass_(days=3, hours=8)
     assert (scene.tick(), scene.states()) == (0, ["missed", "waiting"])
     missed, waiting = scene.runs()
-    assert (missed.missed, missed.reason) == (4, "no worker was running at its time")
+    assert (missed.missed, missed.reason) == (4, "no `tidegate run` was running at that time")
     assert waiting.due_at == NOON + 4 * DAY + HOUR
     assert scene.post.sent == []
 

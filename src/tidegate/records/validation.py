@@ -126,7 +126,9 @@ def check_names(names: Iterable[object], known: Collection[str], argument: str =
     for place, name in enumerate(names, 1):
         if name not in known:
             known_ones = ", ".join(known) or "none"
-            raise InvalidArgument(f"{argument}: name {place} is not known; known: {known_ones}", argument=argument)
+            raise InvalidArgument(
+                f"{argument}: field {place} has an unknown name; known names: {known_ones}", argument=argument
+            )
 
 
 def require(arguments: Mapping[str, object], *names: str) -> None:

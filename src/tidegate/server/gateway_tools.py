@@ -166,7 +166,7 @@ class GatewayTools:
             if (tool := _definition(entry)) is not None:
                 tools.append(tool)
             else:
-                self._tell_once(f"{entry.name} is left out: some clients do not accept its definition")
+                self._tell_once(f"{entry.name} is left out: its definition would make some clients reject every tool")
         return tools
 
     def _tell_once(self, text: str) -> None:

@@ -118,7 +118,7 @@ def instructions_of(home: str | Path | None, agent: str, guidance: str, tell: Ca
     try:
         return read_instructions(find_home(home), agent, guidance)
     except StorageError as error:
-        tell(f"{error.message}; the model gets the guidance alone")
+        tell(f"{error.message}; the model gets only Tidegate's guidance")
         return guidance
 
 

@@ -88,7 +88,7 @@ class ImportOutcome(StrEnum):
     OUTRANKED = "another line for the same key takes precedence"
     NEWER_HERE = "the memory here was saved later; it is kept"
     DELETED_HERE = "it was deleted here; it stays deleted"
-    EXPIRED = "it is older than `expiry` in config.toml lets a memory live; it is left out"
+    EXPIRED = "it is older than `expiry` in config.toml allows; it is left out"
 
     @property
     def is_skip(self) -> bool:

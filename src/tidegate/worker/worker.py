@@ -212,7 +212,7 @@ class Worker:
 
     def _put_off(self, waiting: ClaimedRun, decision: MisfireDecision, now: datetime) -> None:
         if decision.missed:
-            reason = "no worker was running at its time"
+            reason = "no `tidegate run` was running at that time"
             missed = replace(waiting.run, state=RunState.MISSED, missed=decision.missed, ended_at=now, reason=reason)
             self._changing().claim(waiting, missed, decision.due_at)
         elif decision.due_at is not None and decision.due_at != waiting.run.due_at:

@@ -79,5 +79,5 @@ def test_what_is_no_entry_is_refused_and_what_is_no_list_is_empty() -> None:
 def test_relations_of_the_graph_are_left_out_and_that_is_said(relations: object) -> None:
     memory, graph = read_entries({"results": [ENTRY], "relations": relations})
     assert memory == FOUND
-    assert graph == Rejected("relations", "mem0 drew them from its memories; they are left out", refused=False)
+    assert graph == Rejected("relations", "mem0 derived them from the memories; they are left out", refused=False)
     assert list(read_entries({"results": [ENTRY], "relations": []})) == [FOUND]

@@ -145,5 +145,5 @@ def test_both_lists_of_a_document_are_read(tmp_path: Path) -> None:
     opened = open_source(tmp_path / "source")
     memory, graph = opened.read()
     assert (opened.detected, isinstance(memory, RawMemory)) == (True, True)
-    assert graph == Rejected("relations", "mem0 drew them from its memories; they are left out", refused=False)
+    assert graph == Rejected("relations", "mem0 derived them from the memories; they are left out", refused=False)
     assert not open_source(tmp_path / "source", Source.MEM0).detected

@@ -68,7 +68,7 @@ def read_entries(document: object) -> Memories:
     for number, item in enumerate(entries_in(document, _LISTS), 1):
         yield _memory(f"entry {number}", item, names, label)
     if isinstance(document, dict) and document.get(_RELATIONS):
-        yield Rejected(_RELATIONS, "mem0 drew them from its memories; they are left out", refused=False)
+        yield Rejected(_RELATIONS, "mem0 derived them from the memories; they are left out", refused=False)
 
 
 def _relations(document: object) -> list[Any]:
