@@ -63,7 +63,7 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     assert f"after {GENERATIONS_MAX} generations it is refused" in WORDS
     assert f"The newest {RUNS_KEPT} runs of a job are kept" in WORDS
     assert f"{ATTEMPTS_MAX} times in about a day" in WORDS
-    assert f"answers {NOTHING}, and nothing is sent" in WORDS
+    assert f"answers {NOTHING}, and Tidegate sends nothing" in WORDS
 
 
 def test_the_unit_runs_the_command_and_lets_nobody_else_read_what_it_writes() -> None:
