@@ -11,7 +11,10 @@ from tidegate.policy.levels import Level
 
 @click.command(
     cls=Command,
-    common={"session": "As this session sees it.", "level": "As this level sees it. [default: RESTRICTED]"},
+    common={
+        "session": "Show the list as this session sees it.",
+        "level": "Show the list as this level sees it. [default: RESTRICTED]",
+    },
     examples=("tidegate todo", "tidegate todo --session chat", "tidegate todo --level PUBLIC"),
 )
 def todo() -> None:
