@@ -7,13 +7,12 @@ import json
 import re
 import unicodedata
 
+from tidegate.agent.thoughts import without_thoughts
+
 NOTHING = "NOTHING"
 
 _CHARS_MAX = 2_000
 """A longer answer is not quiet, so a long one costs nothing to read."""
-_TAG = "(?:think|thinking|thought|thoughts|reasoning)>"
-_THOUGHT = re.compile(rf"(?:<{_TAG}|\A)(?:(?!<{_TAG}).)*?</{_TAG}", re.DOTALL | re.IGNORECASE)
-"""Some models begin with the thought itself, and only close its tag."""
 _MARKUP = re.compile(
     r"</?(?:answer|b|blockquote|body|br|code|div|em|final|h[1-6]|html|i|li|ol|p|pre|response|s|span|strong|u|ul) ?/?>",
     re.IGNORECASE,
@@ -28,7 +27,7 @@ def is_quiet(answer: str) -> bool:
     Thoughts, markup, fences, list numbers, punctuation and emoji count as dressing, and so do letters of another width
     or style. Any other letter or digit is something to tell.
     """
-    text = _THOUGHT.sub("", answer)
+    text = without_thoughts(answer)
     if len(text) > _CHARS_MAX:
         return False
     for dressing in (_MARKUP, _FENCE, _NUMBER):
