@@ -11,7 +11,7 @@ import pytest
 from tidegate.errors import InvalidArgument
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 from tidegate.transfer.importers.registry import IMPORTERS, open_source, recognise
-from tidegate.transfer.importers.source_file import Clue, Database, Document, Folder, Line, PlainText
+from tidegate.transfer.importers.source_file import Clue, Document, Folder, Line, PlainText
 
 GRAPH = {"source": "kim", "relationship": "likes", "target": "tea"}
 ENTITY = {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["x"]}
@@ -78,7 +78,6 @@ def test_a_document_is_told(value: Any, source: Source | None) -> None:
 @pytest.mark.parametrize(
     ("clue", "source"),
     [
-        (Database(), Source.TRIGGERFISH),
         (PlainText("plan.MD", "# Plan"), Source.MARKDOWN),
         (PlainText("plan.md", '{"key": '), Source.MARKDOWN),
         (PlainText("plan.md", BASIC), Source.BASIC_MEMORY),

@@ -65,7 +65,6 @@ IMPORTERS = (
 """Of two with the same weight, the first is taken."""
 
 _READERS = {importer.name: importer.reader for importer in IMPORTERS}
-_ORDER = list(_READERS)
 _OF_FOLDERS = (Source.MARKDOWN, Source.BASIC_MEMORY)
 _SQLITE = b"SQLite format 3\0"
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
@@ -154,5 +153,5 @@ def _weigh_lines(file: SourceFile) -> tuple[Counter[Source], bool]:
 
 
 def _heaviest(weights: Counter[Source]) -> Source | None:
-    chosen = max(Source, key=lambda source: (weights[source], -_ORDER.index(source)))
+    chosen = max(_READERS, key=lambda source: weights[source])
     return chosen if weights[chosen] else None

@@ -30,11 +30,6 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
-    """A clue: it is an SQLite database."""
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """A clue: the JSON value of one line of the file. Each line is weighed."""
 
@@ -56,7 +51,7 @@ class PlainText:
     text: str
 
 
-Clue = Folder | Database | Line | Document | PlainText
+Clue = Folder | Line | Document | PlainText
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.records.jsonl import NotJsonError, read_object
 from tidegate.transfer.importers.labels import highest, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
-from tidegate.transfer.importers.source_file import OWN, Clue, Database, Memories, Read, SourceFile, require, some_of
+from tidegate.transfer.importers.source_file import Clue, Memories, Read, SourceFile, require, some_of
 
 _PARTS = ("agentId", "classification", "key")
 _FIRST, _END = "memory:", "memory;"  # ';' is the character after ':'
@@ -19,9 +19,9 @@ StoreRow = tuple[str, object] | None
 """A key and its value; None for a row that is not text."""
 
 
-def weigh(clue: Clue) -> int:
-    """Return how much a clue belongs to a Triggerfish store: no other database can be imported."""
-    return OWN if isinstance(clue, Database) else 0
+def weigh(_: Clue) -> int:
+    """Return 0: a store is a database, which its first bytes tell, and no clue."""
+    return 0
 
 
 def reader(file: SourceFile) -> Read:
