@@ -83,11 +83,12 @@ class Doctor:
         try:
             settings = read_settings(self.home)
             findings = list(examine_key_file(settings.audit.key_file) if settings.audit.key_file else ())
-            return _Settings(findings, True, settings.audit.secret(), settings.expiry)
+            return _Settings(findings, chains_checked=True, secret=settings.audit.secret(), expiry=settings.expiry)
         except TidegateError as failure:
             advice = "Correct it. Until then no command works, every call to a server fails, and no chain is checked."
             problem = _without_name(failure.message, CONFIG_NAME)
-            return _Settings([error(CONFIG_NAME, problem, advice)], False, None, Expiry())
+            findings = [error(CONFIG_NAME, problem, advice)]
+            return _Settings(findings, chains_checked=False, secret=None, expiry=Expiry())
 
     def _guidance(self, agent: str) -> Iterator[Finding]:
         try:
