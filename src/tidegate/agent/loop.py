@@ -270,16 +270,16 @@ class _Answering:
 
     # What is stored
 
-    async def _store(self, turn: Turn, origin: Origin) -> None:
+    async def _store(self, message: Turn, origin: Origin) -> None:
         # The native form may hold thoughts. Its provider needs it during this answer only.
-        kept = replace(turn, native="") if isinstance(turn, AssistantMessage) else turn
+        kept = replace(message, native="") if isinstance(message, AssistantMessage) else message
         storing = asyncio.ensure_future(asyncio.to_thread(self._agent.history.add, kept, origin))
         try:
             await asyncio.shield(storing)
         except asyncio.CancelledError:
             await storing  # shown text is stored, whenever the answer is stopped
             raise
-        self._stored.append(StoredMessage(0, turn, origin))
+        self._stored.append(StoredMessage(0, message, origin))
 
     async def _load(self) -> None:
         """Load the conversation so far; summarise its beginning if it has become too long."""
