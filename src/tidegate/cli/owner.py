@@ -115,21 +115,21 @@ def pin(key: str | None) -> None:
     again, it stays pinned unless the origin of the new version is less trusted. At most 50 memories can be pinned at
     each level. Without KEY, the command lists the pinned memories; JSON: one object per line.
     """
-    with open_at_level() as (store, level, session):
-        owner = store.owner(options().agent)
-        if key is not None:
-            done = owner.pin(key, level, session=session)
-        else:
-            memories = owner.pinned(level)
-    if key is not None:
-        already = "" if done.status == "updated" else "; it was pinned already"
-        show({"pinned": True, **jsonable(done)}, [f"pinned {_named(done.key, done.classification)}{already}"])
+    if key is None:
+        _list_pinned()
         return
+    with open_at_level() as (store, level, session):
+        done = store.owner(options().agent).pin(key, level, session=session)
+    already = "" if done.status == "updated" else "; it was pinned already"
+    show({"pinned": True, **jsonable(done)}, [f"pinned {_named(done.key, done.classification)}{already}"])
+
+
+def _list_pinned() -> None:
+    with open_at_level() as (store, level, _):
+        memories = store.owner(options().agent).pinned(level)
     for each in memories:
-        show(
-            jsonable(each),
-            [f"{each.classification!s:<12}  version {each.version}  {each.origin}  {output.escape(each.key)}"],
-        )
+        where = f"{each.classification!s:<12}  version {each.version}  {each.origin}"
+        show(jsonable(each), [f"{where}  {output.escape(each.key)}"])
     if not memories:
         info(f"no memory is pinned at {level}")
 
