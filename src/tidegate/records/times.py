@@ -23,6 +23,7 @@ _BASIC = re.compile(  # without marks between the parts; also without a T, as in
     r"(?P<zone>Z|z|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII,
 )
+_DAY = re.compile(r"\s*\d{4}(-?)\d\d\1\d\d\s*", re.ASCII)
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,9})?", re.ASCII)
 _SECONDS_MIN, _SECONDS_MAX = 631_152_000, 4_102_444_800  # the years 1990 to 2099
 _UNITS = (1, 10**3, 10**6, 10**9)  # of a second; no number is plausible in two of them, or is also a day
@@ -31,9 +32,6 @@ _UNITS = (1, 10**3, 10**6, 10**9)  # of a second; no number is plausible in two 
 _DURATION = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])|0", re.ASCII)
 _DURATION_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 DURATION_FORM = "a whole number followed by s, m, h, d or w, such as 90d or 12h"
-
-
-_DAY = re.compile(r"\s*\d{4}(-?)\d\d\1\d\d\s*", re.ASCII)
 
 
 class NotATimeError(ValueError):

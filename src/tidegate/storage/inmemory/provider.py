@@ -81,7 +81,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
     ) -> list[Record]:
         tagged = (each for each in self._latest(chars_max) if fold_tag(tag) in found_under(each.kind, each.tags))
         lasting = (record for record in tagged if not bygone.holds(record))
-        rest = [record for record in lasting if after is None or _place(record) > _place(after)]
+        rest = [record for record in lasting if after is None or _newest_first(record) > _newest_first(after)]
         return rest[:limit]
 
     def pinned(self, *, chars_max: int) -> list[Record]:
@@ -90,7 +90,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
     def _latest(self, chars_max: int) -> list[Record]:
         with self._lock:
             live = [record for (kind, _), record in self._records.items() if kind is RecordKind.MEMORY and record.live]
-        return [replace(record, content=record.content[:chars_max]) for record in sorted(live, key=_place)]
+        return [replace(record, content=record.content[:chars_max]) for record in sorted(live, key=_newest_first)]
 
     def statistics(self) -> Statistics:
         return sum((Statistics(1, columns.lengths) for columns in self._columns.values()), Statistics())
@@ -347,7 +347,7 @@ class InMemoryProvider(StorageProvider):
         return InMemoryCompartment(agent, level, own, self.audit_secret)
 
 
-def _place(record: Record) -> tuple[float, str]:
+def _newest_first(record: Record) -> tuple[float, str]:
     """Return what puts records in order: last saved first, then by key."""
     return -record.updated_at.timestamp(), record.key
 

@@ -29,6 +29,7 @@ FILE_MODE = 0o600
 
 MAKING = ".making"
 
+_UNREADABLE = "home: cannot be read; check its permissions"
 _UNWRITABLE = "home: cannot be written; nothing was changed; check its permissions and free space"
 
 CHECK_SECONDS = 0.5
@@ -75,7 +76,7 @@ class HomeFiles:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise os_error(error, "home: cannot be read; check its permissions") from None
+            raise os_error(error, _UNREADABLE) from None
         return [name for name in names if self._may_have_compartments(name)]
 
     def _may_have_compartments(self, agent: str) -> bool:
@@ -186,7 +187,7 @@ def exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        raise os_error(error, "home: cannot be read; check its permissions") from None
+        raise os_error(error, _UNREADABLE) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ class FileIdentity:
         except FileNotFoundError:
             raise StorageError("a database is missing; run `tidegate doctor`") from None
         except OSError as error:
-            raise os_error(error, "home: cannot be read; check its permissions") from None
+            raise os_error(error, _UNREADABLE) from None
         if found.st_size == 0:  # SQLite would treat it as new and discard its log
             raise StorageError("a database is damaged: its file is empty; run `tidegate doctor`")
         return cls(path, found.st_dev, found.st_ino)

@@ -54,8 +54,8 @@ def open_witnesses(files: HomeFiles, agent: str) -> Iterator[Sequence[Witness]]:
             raise _unreadable() from None
         yield [SqliteWitness(each, level) for each, level in zip(opened, Level, strict=True)]
     except (DriverError, UnicodeDecodeError) as error:  # the second: bytes in a file that are not text
-        told = storage_error(error, files.control)
-        raise (told if isinstance(told, UnavailableError) else _unreadable()) from None
+        failure = storage_error(error, files.control)
+        raise (failure if isinstance(failure, UnavailableError) else _unreadable()) from None
     finally:
         for each in opened:
             close(each)
