@@ -223,9 +223,9 @@ def _early(response: ModelResponse, *, whole_calls: bool) -> ModelErrorKind | No
     """Return why a response ended early; None if it is whole. Raises: ModelError for an error of the provider."""
     from pydantic_ai.messages import ToolCallPart
 
-    early = ending((response.provider_details or {}).get("finish_reason"), response.finish_reason)
     if _refusal(response):
         return ModelErrorKind.REFUSED
+    early = ending((response.provider_details or {}).get("finish_reason"), response.finish_reason)
     if early is ModelErrorKind.FAILED:
         raise ModelError(early)
     if early is ModelErrorKind.UNKNOWN_END and whole_calls:
