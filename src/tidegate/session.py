@@ -11,7 +11,7 @@ from tidegate.core import memory, search
 from tidegate.core.context import CONTEXT_CHARS_MAX, Context, context
 from tidegate.core.conversation import Conversation
 from tidegate.core.gate import Gate, SessionHandle
-from tidegate.core.search import Filter
+from tidegate.core.search import SearchFilter
 from tidegate.core.sessions import Sessions
 from tidegate.core.similar import with_similar
 from tidegate.core.todos import SessionTodos
@@ -137,12 +137,12 @@ class SessionMemory:
         key = check_key(key, self._limits)
         return self._gate.write(self._handle, "memory_delete", partial(memory.delete, key=key))
 
-    def _filter(self, tag: str | None, since: object, until: object) -> Filter:
+    def _filter(self, tag: str | None, since: object, until: object) -> SearchFilter:
         first, last = read_bound(since, "since"), read_bound(until, "until", end=True)
         if first is not None and last is not None and last < first:
             raise InvalidArgument("until: must not be before since", argument="until")
         checked = check_tag(tag, self._limits)
-        return Filter(None if checked is None else fold_tag(checked), first, last)
+        return SearchFilter(None if checked is None else fold_tag(checked), first, last)
 
     def _item(self, key: object, content: object, tags: object = None) -> NewRecord:
         key, content = check_key(key, self._limits), check_content(content, self._limits)

@@ -305,14 +305,14 @@ def test_expired_memories_are_in_no_block_and_cost_no_page(opening: Open, monkey
 def test_a_match_that_was_deleted_meanwhile_is_left_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("gone", "there"):
         scene.save(key, "tea", PUBLIC, "rule")
-    real = core_context.best_places
+    real = core_context.best_variants
 
     def then_deleted(view: View, *args: Any, **more: Any) -> Any:
         found = real(view, *args, **more)
         scene.delete("gone")
         return replace(found, value=[*found.value, (0, "never")])
 
-    monkeypatch.setattr(core_context, "best_places", then_deleted)
+    monkeypatch.setattr(core_context, "best_variants", then_deleted)
     assert keys(scene.store.session(AGENT, level=PUBLIC), "tea") == ["there"]
 
 

@@ -225,7 +225,7 @@ def a_search_is_filtered_before_shadowing(patch: Patch) -> None:
     """A filter uncovers the lower variant of a memory that does not pass it."""
 
     @replaced(patch, search, "_chosen")
-    def chosen(_: Fault, view: View, depth: int, wanted: search.Filter, candidates: Any) -> Any:
+    def chosen(_: Fault, view: View, depth: int, wanted: search.SearchFilter, candidates: Any) -> Any:
         def passes(upper: CompartmentReader, key: str) -> bool:
             variant = upper.read(RecordKind.MEMORY, key)
             as_candidate = [Candidate(key, variant.updated_at)] if variant is not None and variant.live else []
@@ -239,7 +239,7 @@ def a_search_is_filtered_before_shadowing(patch: Patch) -> None:
 @leak("statistics of what is hidden behind a filter")
 def a_filtered_search_says_that_more_is_hidden(patch: Patch) -> None:
     @replaced(patch, search, "search")
-    def searched(real: Fault, view: View, *args: Any, wanted: search.Filter, **rest: Any) -> Any:
+    def searched(real: Fault, view: View, *args: Any, wanted: search.SearchFilter, **rest: Any) -> Any:
         answer = real(view, *args, wanted=wanted, **rest)
         hidden = [each for each in live(above(view.visible[0])) if wanted.tag in each.tags]
         return replace(answer, value=replace(answer.value, complete=not hidden))

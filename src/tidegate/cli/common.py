@@ -32,7 +32,7 @@ class _Levels(click.Choice[Level]):
 
 LEVEL = _Levels(Level, case_sensitive=False)
 LEVELS = ", ".join(Level.__members__)
-DEFAULT = "defaults.level in config.toml, or INTERNAL"
+DEFAULT_LEVEL = "defaults.level in config.toml, or INTERNAL"
 """The level of new sessions, in the words of the help."""
 INCOMPLETE = 3
 """The exit code when removed data may still be in a file."""
@@ -288,7 +288,7 @@ def _common_options(common: Common) -> list[click.Parameter]:
         option("home", "Home folder. [default: $TIDEGATE_HOME or user data folder]", metavar="PATH"),
         option("agent", "Name of the agent. [default: assistant]", metavar="AGENT"),
         option("session", "Act in this session, at its taint.", metavar="NAME"),
-        option("level", f"{LEVELS}. [default: {DEFAULT}]", type=LEVEL, metavar="LEVEL"),
+        option("level", f"{LEVELS}. [default: {DEFAULT_LEVEL}]", type=LEVEL, metavar="LEVEL"),
         option("json", "Print the result as JSON.", is_flag=True),
     ]
 

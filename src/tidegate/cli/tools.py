@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.cli.common import (
-    DEFAULT,
+    DEFAULT_LEVEL,
     FOR_NO_AGENT,
     Group,
     agreed,
@@ -41,7 +41,7 @@ _UNUSABLE = "unusable"
 _CALLER = {
     "agent": "Agent of the session. [default: assistant]",
     "session": "Session of the call.",
-    "level": f"Level of the call without --session. [default: {DEFAULT}]",
+    "level": f"Level of the call without --session. [default: {DEFAULT_LEVEL}]",
 }
 
 

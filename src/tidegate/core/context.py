@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from tidegate.core import variants as records
 from tidegate.core.gate import Answer
-from tidegate.core.search import best_places
+from tidegate.core.search import best_variants
 from tidegate.records.json_object import JsonObject
 from tidegate.records.jsonl import json_line
 from tidegate.records.prompt_block import data_block
@@ -69,7 +69,7 @@ def context(view: View, *, query: Query, ids: Callable[[], str], chars_max: int)
     line of JSON, and the marks carry a fresh code (P18).
     """
     block, pages = _Block(min(chars_max, CONTEXT_CHARS_LARGEST), READ_CHARS_MAX), iter(range(PAGES_MAX))
-    matches = best_places(view, query, most=MATCHES_MAX) if query else Answer(list[tuple[int, str]](), ())
+    matches = best_variants(view, query, most=MATCHES_MAX) if query else Answer(list[tuple[int, str]](), ())
     for place, record in _offered(view, matches.value, block.room, pages):
         if not block.take(place, record):
             pages = iter(())

@@ -30,7 +30,7 @@ PASSED_MAX = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class SearchFilter:
     """Which memories a search may find. tag: folded. since, until: of the last save, inclusive. None: any."""
 
     tag: str | None = None
@@ -39,7 +39,7 @@ class Filter:
 
     def of(self, compartment: CompartmentReader, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
         """Yield the candidates that pass, all of one compartment. Raises: BudgetSpentError, after those before it."""
-        if self == ALL:
+        if self == EVERYTHING:
             yield from candidates
             return
         passed, last = 0, False
@@ -64,16 +64,18 @@ class Filter:
         return (self.since is None or self.since <= at) and (self.until is None or at <= self.until)
 
 
-ALL = Filter()
+EVERYTHING = SearchFilter()
 
 
-def search(view: View, query: Query, *, echoed: str, max_results: int, wanted: Filter = ALL) -> Answer[Hits]:
+def search(
+    view: View, query: Query, *, echoed: str, max_results: int, wanted: SearchFilter = EVERYTHING
+) -> Answer[Hits]:
     """Return the visible memories that match, best first. echoed: other text that the answer will hold."""
     with view.snapshot():
         return _hits(view, _ranked(view, query, max_results, wanted), echoed, max_results)
 
 
-def explain(view: View, query: Query, *, max_results: int, wanted: Filter = ALL) -> Answer[Explanation]:
+def explain(view: View, query: Query, *, max_results: int, wanted: SearchFilter = EVERYTHING) -> Answer[Explanation]:
     """Return the same hits, with the terms of the query and the parts of each score."""
     with view.snapshot():
         ranking = _ranked(view, query, max_results, wanted)
@@ -83,10 +85,10 @@ def explain(view: View, query: Query, *, max_results: int, wanted: Filter = ALL)
     return Answer(Explanation(words, ranking.probe, ranking.common, found.value, tuple(parts)), found.records)
 
 
-def best_places(view: View, query: Query, *, most: int) -> Answer[list[tuple[int, str]]]:
+def best_variants(view: View, query: Query, *, most: int) -> Answer[list[tuple[int, str]]]:
     """Return the depth and key of the best visible matches, best first."""
     with view.snapshot():
-        best = _ranked(view, query, most, ALL).best
+        best = _ranked(view, query, most, EVERYTHING).best
     drawn_on = [each.record for each in best if each.record is not None]
     return Answer([(each.depth, each.key) for each in best[:most]], drawn_on)
 
@@ -155,7 +157,7 @@ class _Corpus:
                 yield from compartment.vocabulary(first, below, limit=spelling.VOCABULARY_MAX)
 
 
-def _ranked(view: View, query: Query, max_results: int, wanted: Filter) -> _Ranking:
+def _ranked(view: View, query: Query, max_results: int, wanted: SearchFilter) -> _Ranking:
     corpus = _Corpus(view)
     corpus.count(query.terms)
     query = _corrected(query, corpus)
@@ -193,7 +195,7 @@ def _corrected(query: Query, corpus: _Corpus) -> Query:
     return spelling.corrected(query, suggestions, corpus.frequencies)
 
 
-def _chosen(view: View, depth: int, wanted: Filter, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+def _chosen(view: View, depth: int, wanted: SearchFilter, candidates: Iterator[Candidate]) -> Iterator[Candidate]:
     """Yield the first candidates that count: shadow first, then filter, then limit (P5). Raises: BudgetSpentError."""
     return islice(wanted.of(view.visible[depth], _unshadowed(view, depth, candidates)), rank.CANDIDATES_MAX)
 

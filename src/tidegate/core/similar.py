@@ -14,7 +14,7 @@ from tidegate.search.nearness import NEAR_MAX, RARE_MAX, nearness
 from tidegate.search.ranking import best_first
 from tidegate.storage.base import View
 
-_Place = tuple[int, str]
+_Variant = tuple[int, str]
 """The depth in the view, and the key."""
 
 
@@ -40,9 +40,9 @@ class _Near:
     record: Record
 
 
-def _holders(view: View, key: str, terms: Sequence[str]) -> list[_Place]:
+def _holders(view: View, key: str, terms: Sequence[str]) -> list[_Variant]:
     """Return the memories that hold a word, except those under the key; at most a few more than RARE_MAX."""
-    found: list[_Place] = []
+    found: list[_Variant] = []
     for depth, compartment in enumerate(view.visible):
         keys = compartment.holders(terms, limit=RARE_MAX + 2)  # one of them may be under the key
         found += [(depth, other) for other in keys if other != key]
@@ -51,7 +51,7 @@ def _holders(view: View, key: str, terms: Sequence[str]) -> list[_Place]:
     return found
 
 
-def _visible(view: View, depth: int, near: dict[_Place, float]) -> list[tuple[int, Record]]:
+def _visible(view: View, depth: int, near: dict[_Variant, float]) -> list[tuple[int, Record]]:
     """Return the near memories of one level that are live and not shadowed."""
     keys = [key for at, key in near if at == depth]
     found = view.visible[depth].read_several(RecordKind.MEMORY, keys, chars_max=0) if keys else {}
