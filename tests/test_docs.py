@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 from tests.conftest import Run
-from tests.yardstick import leaks_owner, leaks_sessions, leaks_storage, leaks_verbs
+from tests.yardstick import leaks_owner, leaks_pins, leaks_sessions, leaks_storage, leaks_verbs
 from tests.yardstick.leaks import LEAKS
 
 from tidegate.cli.main import root
@@ -108,7 +108,7 @@ def test_security_says_of_each_property_where_it_is_enforced_and_tested() -> Non
 
 def test_the_counts_of_seeded_leaks_are_those_of_the_catalogue() -> None:
     told = sum(not (leak.by_model or leak.by_put_back) for leak in LEAKS)
-    assert {leaks_owner, leaks_sessions, leaks_storage, leaks_verbs}
+    assert {leaks_owner, leaks_pins, leaks_sessions, leaks_storage, leaks_verbs}
     assert f"{len(LEAKS)} faults" in page("security.md")
     assert f"{told} of them by" in page("security.md")
 
