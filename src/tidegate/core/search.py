@@ -42,14 +42,14 @@ class SearchFilter:
         if self == EVERYTHING:
             yield from candidates
             return
-        passed, last = 0, False
+        passed_over, last = 0, False
         while not last:
             batch, spent = _batch(candidates)
             kept = self._kept(compartment, batch)
             yield from kept
-            passed += len(batch) - len(kept)
+            passed_over += len(batch) - len(kept)
             last = len(batch) < _BATCH
-            if spent or (passed > PASSED_MAX and not last):
+            if spent or (passed_over > PASSED_MAX and not last):
                 raise BudgetSpentError
 
     def _kept(self, compartment: CompartmentReader, batch: list[Candidate]) -> list[Candidate]:
@@ -205,8 +205,7 @@ def _unshadowed(view: View, depth: int, candidates: Iterator[Candidate]) -> Iter
     last = False
     while not last:
         batch, spent = _batch(candidates)
-        hidden = records.shadowed(view, depth, RecordKind.MEMORY, [each.key for each in batch])
-        yield from (each for each in batch if each.key not in hidden)
+        yield from records.unshadowed(view, depth, RecordKind.MEMORY, batch)
         last = len(batch) < _BATCH
         if spent:
             raise BudgetSpentError

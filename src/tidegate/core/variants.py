@@ -6,16 +6,19 @@ import heapq
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar
 
 from tidegate.audit.chain import Action, AuditEvent, Place, nonce_of, version_event
 from tidegate.core.gate import Act
 from tidegate.records.memory import Saved, Status
 from tidegate.records.record import Draft, Origin, Record, RecordKind, keeps_pin
 from tidegate.search.analysis import Columns
-from tidegate.storage.base import CompartmentReader, View, WritableView
+from tidegate.storage.base import Candidate, CompartmentReader, View, WritableView
 
 WHOLE = 1 << 30
 """Characters: more than any content has, even under other limits."""
+
+FoundT = TypeVar("FoundT", Record, Candidate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +122,10 @@ def latest_memories(
         after = records[-1]
 
 
-def unshadowed(view: View, depth: int, kind: RecordKind, found: Sequence[Record]) -> list[Record]:
-    """Return those records of one compartment of the view that have no live variant above."""
-    hidden = shadowed(view, depth, kind, [record.key for record in found])
-    return [record for record in found if record.key not in hidden]
+def unshadowed(view: View, depth: int, kind: RecordKind, found: Sequence[FoundT]) -> list[FoundT]:
+    """Return those of one compartment of the view that have no live variant above."""
+    hidden = shadowed(view, depth, kind, [each.key for each in found])
+    return [each for each in found if each.key not in hidden]
 
 
 def event_of(place: Place, act: Act, action: Action, version: Draft, status: str = "") -> AuditEvent:
