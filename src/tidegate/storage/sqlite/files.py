@@ -30,7 +30,7 @@ FILE_MODE = 0o600
 MAKING = ".making"
 
 _UNREADABLE = "home: cannot be read; check its permissions"
-_UNWRITABLE = "home: cannot be written; nothing was changed; check its permissions and free space"
+UNWRITABLE = "home: cannot be written; nothing was changed; check its permissions and free space"
 
 CHECK_SECONDS = 0.5
 """How long an open file may be read before its name is checked again. Writes are always checked."""
@@ -149,7 +149,7 @@ class HomeFiles:
             os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, FILE_MODE))
             sync_folder(mark.parent)
         except OSError as error:
-            raise os_error(error, _UNWRITABLE) from None
+            raise os_error(error, UNWRITABLE) from None
 
     def _make(self, path: Path, script: str, bindings: tuple[str | int, ...]) -> None:
         if exists(path):
@@ -163,7 +163,7 @@ class HomeFiles:
                 create_file(new, script, bindings)
             _publish(new, path)
         except OSError as error:
-            raise os_error(error, _UNWRITABLE) from None
+            raise os_error(error, UNWRITABLE) from None
         finally:
             for suffix in ("", "-wal", "-shm"):
                 new.with_name(new.name + suffix).unlink(missing_ok=True)

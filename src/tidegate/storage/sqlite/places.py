@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.storage.base import lost, not_its_own
 from tidegate.storage.control import ControlStore
 from tidegate.storage.sqlite.compaction import unlink
 from tidegate.storage.sqlite.connection import SqliteConnection, transaction
-from tidegate.storage.sqlite.failures import damaged, driver_errors
-from tidegate.storage.sqlite.files import HomeFiles, exists, open_whole
+from tidegate.storage.sqlite.failures import damaged, driver_errors, os_error
+from tidegate.storage.sqlite.files import UNWRITABLE, HomeFiles, exists, open_whole
 from tidegate.storage.sqlite.schema import UNCONFIRMED
 
 _ID = "SELECT id FROM compartment"
@@ -64,10 +63,8 @@ class Places:
             try:
                 for path in others:
                     unlink(path)
-            except OSError:
-                raise StorageError(
-                    "home: cannot be written; nothing was changed; check its permissions and free space"
-                ) from None
+            except OSError as error:
+                raise os_error(error, UNWRITABLE) from None
         self.make(agent)
         return True
 
