@@ -258,8 +258,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def _unavailable(error: OSError | ValueError) -> InvalidArgument:
-    reason = reason_of(error, "") if isinstance(error, OSError) else ""
-    return _bad(f"{f'cannot be read: {reason}' if reason else 'does not exist or cannot be read'}; nothing was changed")
+    if isinstance(error, OSError) and (reason := reason_of(error, "")):
+        return _bad(f"cannot be read: {reason}; nothing was changed")
+    return _bad("does not exist or cannot be read; nothing was changed")
 
 
 def _bad(reason: str) -> InvalidArgument:
