@@ -137,19 +137,19 @@ def _weigh_lines(file: SourceFile) -> tuple[Counter[Source], bool]:
 
     They weigh nothing where most lines are other text: a note may have an example in it.
     """
-    weights: Counter[Source] = Counter()
-    objects = others = 0
-    whole_first, number = False, 0
+    weights = Counter[Source]()
+    number = objects = 0
+    begins_whole = False
     for number, line in enumerate(file.lines(), 1):
         text = line.text or ""
         value = json_of(text)
         objects += text.startswith("{")  # also a damaged one
-        others += not text.startswith("{")
         if number == 1:
-            whole_first = value is not None
+            begins_whole = value is not None
         if isinstance(value, dict):
             weights.update(_weigh(Line(value)))
-    return weights if objects >= others else Counter(), number == 1 or not whole_first
+    mostly_objects, one_value = 2 * objects >= number, number == 1 or not begins_whole
+    return weights if mostly_objects else Counter(), one_value
 
 
 def _heaviest(weights: Counter[Source]) -> Source | None:
