@@ -62,8 +62,8 @@ class Context(JsonObject):
 def context(view: View, *, query: Query, ids: Callable[[], str], chars_max: int) -> Answer[Context]:
     """Return rules, preferences, persona and project memories visible to the session, as many as fit `chars_max`.
 
-    query: the words of the message at hand. In each group stand first the pinned memories, then what matches the query,
-    then the last saved. The pinned ones of a level get room before its others.
+    query: the words of the message at hand. In each group, the pinned memories come first, then those that match the
+    query, then the last saved. The pinned ones of a level get room before its others.
     The work is bounded, whatever the number of memories and the budget: unread memories are reported as left out.
     Each key occurs once, as its shadowing variant. Text from outside cannot forge the end of the block: a memory is one
     line of JSON, and the marks carry a fresh code (P18).
@@ -96,7 +96,7 @@ class _Block:
     def take(self, place: _Place, record: Record) -> bool:
         """Take a memory in if it fits, and return whether to go on."""
         self.unread -= len(record.content)
-        fits = _FRAME_CHARS_MIN + len(record.key) + len(record.content) < self.room  # else none needs to be written
+        fits = _FRAME_CHARS_MIN + len(record.key) + len(record.content) < self.room  # else no line is made
         if fits and len(line := _line(record)) < self.room:
             self.room -= len(line) + 1
             self.chosen.append((place, record, line))

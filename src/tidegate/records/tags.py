@@ -23,11 +23,11 @@ def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(first.values()))
 
 
-def compared(kind: RecordKind, tag: str) -> str:
+def as_compared(kind: RecordKind, tag: str) -> str:
     """Return a tag as records of this kind compare it: memories folded, all others as it is."""
     return fold_tag(tag) if kind is RecordKind.MEMORY else tag
 
 
 def found_under(kind: RecordKind, tags: Iterable[str]) -> set[str]:
     """Return the tags under which a record is found, as they are compared."""
-    return {compared(kind, tag) for tag in tags}
+    return {as_compared(kind, tag) for tag in tags}

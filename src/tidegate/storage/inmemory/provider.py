@@ -13,7 +13,7 @@ from tidegate.audit.chain import STATE_ACTIONS, Action, AuditEvent, Entry, Pen, 
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import NONE_BYGONE, Bygone
 from tidegate.records.record import Draft, Record, RecordKind
-from tidegate.records.tags import compared, fold_tag, found_under
+from tidegate.records.tags import as_compared, fold_tag, found_under
 from tidegate.search import ranking
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns
 from tidegate.search.ranking import Match, Statistics
@@ -71,7 +71,7 @@ class InMemoryCompartment(Transactional, OwnerCompartment):
             if record.kind is kind
             and record.live
             and record.key > after
-            and (tag is None or compared(kind, tag) in found_under(kind, record.tags))
+            and (tag is None or as_compared(kind, tag) in found_under(kind, record.tags))
             if not bygone.holds(record)
         )
         return [replace(record, content=record.content[:chars_max]) for record in itertools.islice(wanted, limit)]

@@ -13,7 +13,7 @@ from tidegate.errors import StorageError
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import NONE_BYGONE, Bygone
 from tidegate.records.record import Draft, Origin, Record, RecordKind
-from tidegate.records.tags import compared, fold_tag, found_under
+from tidegate.records.tags import as_compared, fold_tag, found_under
 from tidegate.search.analysis import ANALYSIS_VERSION, Columns, analyse
 from tidegate.search.ranking import COLUMN_WEIGHTS, FREQUENCY_MAX, Match, Statistics
 from tidegate.search.spelling import words_of
@@ -174,7 +174,7 @@ class SqliteCompartment(Compartment):
     def page(
         self, kind: RecordKind, *, after: str, tag: str | None, limit: int, chars_max: int, bygone: Bygone = NONE_BYGONE
     ) -> list[Record]:
-        tag = None if tag is None else compared(kind, tag)
+        tag = None if tag is None else as_compared(kind, tag)
         before, by_tag = _passed(bygone, tag)
         rest = (after, self._label, before, by_tag, limit)
         if tag is None:
