@@ -429,7 +429,7 @@ def test_the_progress_of_another_message_or_service_does_not_count(url: str) -> 
 @of_apprise
 def test_each_service_of_a_url_has_its_own_progress(url: str) -> None:
     both = f"{url}?a=1, {url}?b=1"
-    Service.statuses = [200, 200, 401]
+    Service.statuses = [200, 200, 200, 401]  # both parts to the first, one part to the second
     error = refusal(both, "a" * 1_500)
     Service.bodies.clear()
     send(phone(both), replace(message("a" * 1_500), progress=error.progress))
