@@ -113,7 +113,7 @@ def test_of_two_renewals_at_once_one_does_it(scene: Scene, monkeypatch: pytest.M
     assert scene.store.sessions.renew(AGENT, "main")
     lines = scene.store.owner(AGENT).find_audit_lines(AuditFilter(actions=[Action.RENEW]))
     assert len(list(lines)) == 1
-    assert scene.provider.control.renewals() == 1
+    assert scene.provider.control.renewals_count() == 1
 
 
 def test_a_child_and_an_unknown_name_are_not_renewed(scene: Scene) -> None:
@@ -122,7 +122,7 @@ def test_a_child_and_an_unknown_name_are_not_renewed(scene: Scene) -> None:
         scene.store.sessions.renew(AGENT, "child")
     with pytest.raises(Refused, match="unknown session"):
         scene.store.sessions.renew(AGENT, "other")
-    assert scene.provider.control.renewals() == 0
+    assert scene.provider.control.renewals_count() == 0
 
 
 def test_a_name_is_known_by_itself(scene: Scene) -> None:

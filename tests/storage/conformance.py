@@ -586,7 +586,7 @@ class Conformance:
         with open_again(backend) as provider:
             control = provider.control
             insert(provider, row("1", "a", "one"), row("2", "a", "two"), row("3", "b", "one"))
-            assert (control.renewals(), control.renewal("a", "one")) == (0, 0)
+            assert (control.renewals_count(), control.last_renewal("a", "one")) == (0, 0)
             with control.transaction():
                 control.rename("1", "old")
             insert(provider, row("4", "a", "one"))
@@ -599,12 +599,12 @@ class Conformance:
                 row("4", "a", "one"),
                 row("2", "a", "two"),
             ]
-            assert [control.renewal(*name) for name in (("a", "one"), ("b", "one"), ("a", "old"))] == [1, 2, 0]
+            assert [control.last_renewal(*name) for name in (("a", "one"), ("b", "one"), ("a", "old"))] == [1, 2, 0]
             with suppress(ZeroDivisionError), control.transaction():
                 control.rename("4", "newer")
-                assert control.renewal("a", "one") == control.renewals() == 3
+                assert control.last_renewal("a", "one") == control.renewals_count() == 3
                 raise ZeroDivisionError
-            assert (control.renewal("a", "one"), control.renewals()) == (1, 2)
+            assert (control.last_renewal("a", "one"), control.renewals_count()) == (1, 2)
 
     def test_p7_the_end_of_an_agents_life_ends_its_sessions_and_nobody_elses(self, backend: Backend) -> None:
         with open_again(backend) as provider:

@@ -27,7 +27,7 @@ class Renewals:
 
     def count(self) -> int:
         """Return how many renewals there were until now."""
-        return self._control.renewals()
+        return self._control.renewals_count()
 
     def begin_after(self, count: int) -> None:
         """Let only so many renewals count: those before this process started. 0: it could not tell how many."""
@@ -39,7 +39,7 @@ class Renewals:
         Whoever looks it up may hold the conversation of the session that had it. Each name is known by itself: what a
         session is answered depends on no lookup of another (P5). Raises: Refused (ended).
         """
-        last = self._control.renewal(agent, name)
+        last = self._control.last_renewal(agent, name)
         if last > self._known.setdefault((agent, name), last if self._before is None else self._before):
             self._audit_log.refuse(None, ENDED, what)
 

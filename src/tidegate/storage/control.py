@@ -80,11 +80,11 @@ class ControlStore(ABC):
         """Give a session another name, which no session has or had, and count a renewal of the one that it had."""
 
     @abstractmethod
-    def renewals(self) -> int:
+    def renewals_count(self) -> int:
         """Return how many renewals there were, of any name, as of now."""
 
     @abstractmethod
-    def renewal(self, agent: str, name: str) -> int:
+    def last_renewal(self, agent: str, name: str) -> int:
         """Return which of all renewals was the last of this name; 0 if it was never renewed."""
 
     @abstractmethod

@@ -53,13 +53,13 @@ class InMemoryControlStore(Transactional, ControlStore):
 
     def rename(self, session: str, name: str) -> None:
         row = self._rows[session]
-        self._set(self._renewals, (row.agent, row.name or ""), self.renewals() + 1)
+        self._set(self._renewals, (row.agent, row.name or ""), self.renewals_count() + 1)
         self._set(self._rows, session, replace(row, name=name))
 
-    def renewals(self) -> int:
+    def renewals_count(self) -> int:
         return max(self._renewals.values(), default=0)
 
-    def renewal(self, agent: str, name: str) -> int:
+    def last_renewal(self, agent: str, name: str) -> int:
         return self._renewals.get((agent, name), 0)
 
     def life(self, agent: str) -> int:

@@ -101,13 +101,13 @@ class SqliteControlStore(ControlStore):
         self._change("UPDATE sessions SET ended = 1 WHERE id = ?", (session,))
 
     def rename(self, session: str, name: str) -> None:
-        self._change(_RENEWED, (self.renewals() + 1, session))
+        self._change(_RENEWED, (self.renewals_count() + 1, session))
         self._change("UPDATE sessions SET name = ? WHERE id = ?", (name, session))
 
-    def renewals(self) -> int:
+    def renewals_count(self) -> int:
         return self._number("SELECT number FROM renewals ORDER BY number DESC LIMIT 1", ())
 
-    def renewal(self, agent: str, name: str) -> int:
+    def last_renewal(self, agent: str, name: str) -> int:
         return self._number("SELECT number FROM renewals WHERE agent = ? AND name = ?", (agent, name))
 
     def life(self, agent: str) -> int:
