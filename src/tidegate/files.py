@@ -127,6 +127,14 @@ def is_folder(path: Path) -> bool:
         raise _unavailable(error) from None
 
 
+def can_append(path: Path) -> bool:
+    """Return whether a file can be written at its end, or created, with its folder if only that is missing."""
+    if os.path.lexists(path):
+        return not os.path.isdir(path) and os.access(path, os.W_OK)
+    folder = path.parent if os.path.lexists(path.parent) else path.parent.parent
+    return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
+
+
 def read_head(path: Path, size: int) -> bytes:
     """Return the first bytes of a file. Raises: InvalidArgument."""
     with reading(path) as file:

@@ -54,6 +54,18 @@ def examined(home: Path, *, repair: bool = False) -> list[Finding]:
     return list(doctor(home, repair=repair).examine())
 
 
+def test_a_file_channel_that_cannot_be_written_is_a_warning(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    places = ("new/diary", "no/such/diary", "", "file/diary", "file", "diary")
+    tables = [f"[channels.c{n}]\nkind = 'file'\npath = '{tmp_path / place}'\n" for n, place in enumerate(places)]
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "config.toml").write_text("[channels.console]\nkind = 'log'\n" + "".join(tables), encoding="utf-8")
+    problem = "its file cannot be written: results for it are not delivered"
+    assert told(home) == [("config.toml", f"channels.c{n}: {problem}") for n in (1, 2, 3)]
+    assert {finding.severity for finding in examined(home)} == {Severity.WARNING}
+    assert not (tmp_path / "new").exists()
+
+
 def told(home: Path, *, repair: bool = False) -> list[tuple[str, str]]:
     return [(finding.where, finding.problem) for finding in examined(home, repair=repair)]
 

@@ -199,9 +199,52 @@ def test_a_file_that_is_a_link_elsewhere_is_not_followed(tmp_path: Path) -> None
     assert not (tmp_path / "target").exists()
 
 
-def test_a_file_in_a_folder_that_is_not_there_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(DeliveryError, match="cannot be written"):
-        send(ChannelSettings("diary", "file", RESTRICTED, tmp_path / "no" / "file"), message())
+def test_the_folder_of_a_file_is_created_for_its_owner_alone(tmp_path: Path) -> None:
+    channel = ChannelSettings("diary", "file", RESTRICTED, tmp_path / "new" / "diary.jsonl")
+    send(channel, message("first"))
+    send(channel, message("second"))
+    assert stat.S_IMODE(os.stat(tmp_path / "new").st_mode) == 0o700
+    assert len((tmp_path / "new" / "diary.jsonl").read_text(encoding="ascii").splitlines()) == 2
+
+
+def test_a_folder_that_exists_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o755)
+    send(ChannelSettings("diary", "file", RESTRICTED, tmp_path / "shared" / "diary.jsonl"), message())
+    assert stat.S_IMODE(os.stat(tmp_path / "shared").st_mode) == 0o755
+
+
+def test_only_one_folder_is_created_so_that_a_disk_that_is_not_mounted_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(DeliveryError, match="its folder does not exist") as failed:
+        send(ChannelSettings("diary", "file", RESTRICTED, tmp_path / "no" / "such" / "file"), message())
+    assert (failed.value.lasting, failed.value.final) == (True, False)
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_folder_that_another_process_creates_at_the_same_moment_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def created_before(path: Path, mode: int) -> None:
+        _mkdir(path, mode)
+        raise FileExistsError
+
+    _mkdir = os.mkdir
+    monkeypatch.setattr(os, "mkdir", created_before)
+    send(ChannelSettings("diary", "file", RESTRICTED, tmp_path / "new" / "diary.jsonl"), message())
+    assert (tmp_path / "new" / "diary.jsonl").exists()
+
+
+@pytest.mark.parametrize("folder", ["", "no/such"])
+def test_a_result_that_waits_for_the_owner_counts_as_a_failure(scene: Scene, tmp_path: Path, folder: str) -> None:
+    clearance = None if not folder else RESTRICTED
+    channel = ChannelSettings("open", "file", clearance, tmp_path / folder / "diary.jsonl")
+    scene.settings.channels["open"] = channel  # type: ignore[index]
+    scene.post = send  # type: ignore[assignment]
+    scene.add()
+    scene.clock.pass_(hours=1)
+    failures = Failures()
+    assert scene.tick(failures=failures) == 1
+    assert (scene.runs()[0].delivery, failures.count) == ("pending", 1)
 
 
 def test_the_log_gets_one_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -259,7 +302,6 @@ def test_a_pipe_that_takes_no_whole_line_is_an_error(monkeypatch: pytest.MonkeyP
     [
         (errno.ENOSPC, "the disk is full", False),
         (errno.EDQUOT, "the disk is full", False),
-        (errno.ENOENT, "its folder does not exist", False),
         (errno.EMFILE, "cannot be written", False),
         (errno.EIO, "cannot be written", False),
         (errno.EACCES, "no permission", True),

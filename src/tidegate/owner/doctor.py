@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,12 +12,14 @@ from pathlib import Path
 
 from tidegate.audit.anchors import Anchor
 from tidegate.audit.verify import verify
+from tidegate.config.channels import ChannelSettings
 from tidegate.config.kinds import CONFIG_NAME
 from tidegate.config.reader import read_settings
 from tidegate.core.guidance import INSTRUCTIONS_CHARS, read_instructions
 from tidegate.core.maintenance import rebuild_index
 from tidegate.core.variants import WHOLE, every
 from tidegate.errors import StorageError, TidegateError
+from tidegate.files import can_append
 from tidegate.owner.doctor_sessions import AuditedSessions
 from tidegate.policy.levels import Level
 from tidegate.records.expiry import Expiry
@@ -83,6 +85,7 @@ class Doctor:
         try:
             settings = read_settings(self.home)
             findings = list(examine_key_file(settings.audit.key_file) if settings.audit.key_file else ())
+            findings += _channels(settings.channels.values())
             return _Settings(findings, chains_checked=True, secret=settings.audit.secret(), expiry=settings.expiry)
         except TidegateError as failure:
             advice = "Correct it. Until then no command works, every call to a server fails, and no chain is checked."
@@ -168,6 +171,16 @@ class _Settings:
     chains_checked: bool
     secret: bytes | None
     expiry: Expiry
+
+
+def _channels(channels: Iterable[ChannelSettings]) -> Iterator[Finding]:
+    for channel in channels:
+        if channel.path is not None and not can_append(channel.path):
+            yield warning(
+                CONFIG_NAME,
+                f"channels.{channel.name}: its file cannot be written: results for it are not delivered",
+                "Correct `path`, create the folder above the file's own, or give yourself permission.",
+            )
 
 
 def _without_name(message: str, name: str) -> str:

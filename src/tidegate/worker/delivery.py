@@ -60,7 +60,7 @@ _NEVER = frozenset(
         errno.EROFS,
     }
 )
-"""Why a file can never be written, until the owner changes something. A full disk and a missing folder may pass."""
+"""Why a file can never be written. A full disk may pass, and the owner can create a missing folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +131,25 @@ def _fields(message: Notification) -> dict[str, str]:
 
 
 def _append(path: Path, message: Notification) -> None:
-    """Append one line of JSON in ASCII, or nothing: no text can end it or begin another."""
+    """Append one line of JSON in ASCII, or nothing: no text can end it or begin another.
+
+    The file is created if it does not exist, and so is its folder; both are for their owner alone.
+    """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_WAITING_NO_LINKS
     data = (json.dumps(_fields(message)) + "\n").encode("ascii")
     try:
+        if not os.path.lexists(path.parent):
+            # None above it: the folders of a disk that is not mounted would be taken for it.
+            with suppress(FileExistsError):
+                os.mkdir(path.parent, 0o700)
         descriptor = os.open(path, flags, 0o600)
         try:
             _write_whole(descriptor, data)
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise DeliveryError(_unwritable(error), final=error.errno in _NEVER) from None
+        missing = error.errno == errno.ENOENT
+        raise DeliveryError(_unwritable(error), lasting=missing, final=error.errno in _NEVER) from None
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:
