@@ -170,10 +170,22 @@ def test_a_memory_that_cannot_be_read_keeps_the_heading_above_it(scene: Scene) -
     assert scene.take(path).counts == (1, 0, 0, 0, 1)
 
 
-@pytest.mark.parametrize("label", [None, "", "SECRET", "public ", "public", 0, 7, ["PUBLIC"], True])
+NO_LEVEL = "classification: must be PUBLIC, INTERNAL, CONFIDENTIAL or RESTRICTED"
+
+
+@pytest.mark.parametrize("label", ["confidential", "Confidential", "cONFIDENTIAL"])
+@pytest.mark.parametrize("in_heading", [False, True], ids=["line", "heading"])
+def test_p10_a_label_counts_in_any_letter_case(scene: Scene, label: str, in_heading: bool) -> None:
+    heading, own = ([{**HEADING, "level": label}], {}) if in_heading else ([], {"classification": label})
+    path = scene.lines(*heading, line("k", **own))
+    assert "higher than INTERNAL" in "".join(scene.take(path, Level.INTERNAL).said)
+    assert scene.take(path, Level.CONFIDENTIAL, exact=True).counts == (1, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("label", [None, "", "SECRET", "public ", "publick", "0", 0, 7, ["PUBLIC"], True])
 def test_p17_a_label_that_names_no_level_is_refused_at_every_level(scene: Scene, label: object) -> None:
     taken = scene.take(scene.lines(line(classification=label)), Level.RESTRICTED)
-    assert taken.said == ["refused: line 1: classification: is not a level"]
+    assert taken.said == [f"refused: line 1: {NO_LEVEL}"]
     assert scene.provider.agents() == []
 
 
@@ -507,7 +519,7 @@ def test_p17_exact_refuses_a_label_that_names_no_level(scene: Scene) -> None:
     taken = scene.take(
         scene.lines(line("k", classification="SECRET"), line("low", classification="PUBLIC")), exact=True
     )
-    assert taken.said == ["refused: line 1: classification: is not a level"]
+    assert taken.said == [f"refused: line 1: {NO_LEVEL}"]
     one = scene.take(scene.lines(line("low", classification="PUBLIC")), Level.INTERNAL, exact=True)
     assert one.said == ["note: file: 1 memory belongs to other levels and is left out"]
 

@@ -18,7 +18,7 @@ from tidegate.core.variants import event_of
 from tidegate.errors import InvalidArgument, Refused, TidegateError
 from tidegate.owner.context import OwnerContext
 from tidegate.policy.decisions import PolicyRule
-from tidegate.policy.levels import Level, read_label
+from tidegate.policy.levels import Level
 from tidegate.records.json_object import JsonObject
 from tidegate.records.limits import Limits
 from tidegate.records.record import Draft, Origin, Record, RecordKind, keeps_pin
@@ -26,11 +26,13 @@ from tidegate.records.times import NotATimeError, read_timestamp
 from tidegate.records.validation import check_content, check_key, check_tags
 from tidegate.search.analysis import analyse
 from tidegate.storage.base import Compartment, CompartmentReader
+from tidegate.transfer.importers.labels import named_level
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source
 from tidegate.transfer.importers.registry import OpenedSource
 
 _ZERO_WIDTH = "\ufeff\u200b\u2060"
 _NO_TIMES = ("", "null", "none", "~")
+_LEVELS = " or ".join(", ".join(Level.__members__).rsplit(", ", 1))
 _LABEL_SHIFT = 48  # the level above these bits, the place in the file below: of two lines for a key the higher wins
 
 
@@ -335,9 +337,9 @@ def _label(label: object, level: Level) -> Level:
     """Return the level that a memory claims, or the import's own. Raises: InvalidArgument."""
     if label is None:
         return level
-    claimed = read_label(label)
+    claimed = named_level(label)
     if claimed is None:
-        raise InvalidArgument("classification: is not a level", argument="classification")
+        raise InvalidArgument(f"classification: must be {_LEVELS}", argument="classification")
     return claimed
 
 

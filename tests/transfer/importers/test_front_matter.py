@@ -270,7 +270,7 @@ _VALUES = _SCALARS | st.lists(_SCALARS, max_size=2) | st.dictionaries(_NAMES, _S
 @st.composite
 def labelled(draw: st.DrawFn) -> Any:
     """A mapping with a label somewhere in it, at some depth."""
-    value: Any = {draw(_KEYS): draw(st.sampled_from(["RESTRICTED", "INTERNAL", "secret", None]))}
+    value: Any = {draw(_KEYS): draw(st.sampled_from(["RESTRICTED", "INTERNAL", "confidential", "secret", None]))}
     for _ in range(draw(st.integers(0, 4))):
         beside = draw(st.dictionaries(_NAMES, _VALUES, max_size=2))
         value = draw(st.sampled_from([{**beside, draw(_NAMES): value}, [value, draw(_VALUES)], [draw(_VALUES), value]]))
@@ -318,7 +318,7 @@ _BETWEEN = st.sampled_from([": ", " : ", ":", ":\t", ":\n  "])
 _HELD = st.sampled_from(
     [
         *("RESTRICTED", "'RESTRICTED'", '"RESTRI\\x43TED"', "RESTRICTED # x", "[RESTRICTED]", "|\n  RESTRICTED"),
-        *("*a", "&a RESTRICTED", "!!str RESTRICTED", "{level: RESTRICTED}", "", "secret", "\tRESTRICTED"),
+        *("*a", "&a RESTRICTED", "!!str RESTRICTED", "{level: RESTRICTED}", "", "secret", "Restricted", "\tRESTRICTED"),
         "{{x}} {{y}}",
     ]
 )

@@ -94,3 +94,15 @@ def test_a_note_of_front_matter_alone_keeps_it() -> None:
 def test_i09_a_mark_of_byte_order_is_dropped_at_the_beginning_alone() -> None:
     assert note("\ufeffa\ufeffb").content == "a\ufeffb"
     assert note("\ufeff---\ntags: a\n---\nx").content == "x"
+
+
+@pytest.mark.parametrize("label", ["restricted", "Restricted", "rESTRICTED"])
+@pytest.mark.parametrize("key", ["classification", "Classification", "level", "Sensitivity"])
+def test_p10_a_label_counts_in_any_letter_case(key: str, label: str) -> None:
+    fields = (f"---\n{key}: {label}\n---\nx", f'+++\n{key} = "{label}"\n+++\nx', f'{{"{key}": "{label}"}}\nx')
+    for text in (*fields, f"- [{key}] {label}"):
+        assert note(text).label == "RESTRICTED"
+
+
+def test_an_unknown_word_under_classification_is_a_label_that_names_no_level() -> None:
+    assert note("---\nclassification: secret\n---\nx").label == UNREADABLE

@@ -355,7 +355,7 @@ def test_triggerfish_rows_are_imported_up_to_the_level_and_refused_by_row_above(
         "refused: row 1: classification: is higher than INTERNAL, the level of this import; to import it, "
         "use `--level CONFIDENTIAL`",
         "note: row 4: was deleted at the source",
-        "refused: row 5: classification: is not a level",
+        "refused: row 5: classification: must be PUBLIC, INTERNAL, CONFIDENTIAL or RESTRICTED",
     ]
     lines = {each["key"]: each for each in scene.export(Level.INTERNAL)[1:]}
     assert {key: (each["content"], each["classification"], each["tags"]) for key, each in lines.items()} == {

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
-from tidegate.policy.levels import Level, read_label
+from tidegate.policy.levels import Level
 
 UNREADABLE = ""
 """A label that names no level. Its memory is refused (P17)."""
@@ -18,6 +18,11 @@ _OBSERVATION = re.compile(
 )
 _WORDS = re.compile(r"[^\s(),.;]+")
 _OTHER_NAMES = ("level", "taint", "sensitivity", _NAME)
+
+
+def named_level(label: object) -> Level | None:
+    """Return the level that a label names, in any letter case; None for anything else."""
+    return Level.__members__.get(label.upper()) if isinstance(label, str) else None
 
 
 def label_in(value: object) -> object:
@@ -43,14 +48,14 @@ def labels_in_observations(text: str) -> Iterable[object]:
     """
     for each in _OBSERVATION.finditer(text):
         words = [word for word in _WORDS.findall(each["text"]) if not word.startswith("#")]
-        levels = [word.upper() for word in words if word.upper() in Level.__members__]
+        levels = [word for word in words if named_level(word) is not None]
         for value in levels or (words if len(words) == 1 else ()):
             yield label_in({each["field"]: value})
 
 
 def highest(labels: Iterable[object]) -> object:
     """Return the highest of some labels, as `label_in` does. None among them means no label."""
-    levels = [read_label(label) for label in labels if label is not None]
+    levels = [named_level(label) for label in labels if label is not None]
     if None in levels:
         return UNREADABLE
     return str(max((level for level in levels if level is not None), default="")) or None
@@ -75,5 +80,5 @@ def _label(name: str, value: object) -> object:
         return value if isinstance(value, str) else UNREADABLE
     if not any(other in letters for other in _OTHER_NAMES):
         return None
-    named = [each.strip().upper() for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
-    return highest(each for each in named if each in Level.__members__)
+    named = [each.strip() for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
+    return highest(each for each in named if named_level(each) is not None)

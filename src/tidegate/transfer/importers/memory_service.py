@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tidegate.policy.levels import Level
-from tidegate.transfer.importers.labels import highest, label_beside, label_in
+from tidegate.transfer.importers.labels import highest, label_beside, label_in, named_level
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source, first_of, key_for
 from tidegate.transfer.importers.source_file import (
     OWN,
@@ -84,5 +83,5 @@ def _labels_in_tags(tags: Iterable[object]) -> Iterable[object]:
     """Yield the labels of tags in a namespace, such as `classification:restricted`."""
     for tag in tags:
         space, _, value = tag.rpartition(":") if isinstance(tag, str) else ("", "", "")
-        if value.strip().upper() in Level.__members__:
-            yield label_in({space: value.strip().upper()})
+        if named_level(value.strip()) is not None:
+            yield label_in({space: value.strip()})
