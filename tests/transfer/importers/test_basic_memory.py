@@ -102,7 +102,7 @@ def test_p10_the_higher_of_the_labels_counts() -> None:
 
 def test_a_note_that_cannot_be_read_is_refused() -> None:
     found = read_note(Note("n.md", "---\ntitle: [\ntype: x\n---\n", 0.0))
-    assert found == Rejected("n.md", "its front matter is not readable YAML")
+    assert found == Rejected("n.md", "its front matter is not readable YAML (line 2)")
 
 
 def test_a_folder_and_one_note_are_read(tmp_path: Path) -> None:

@@ -256,9 +256,25 @@ def test_front_matter_in_toml_and_in_json_gives_tags_and_times() -> None:
 
 def test_a_note_that_is_refused_says_why_and_nothing_of_itself() -> None:
     found = note("---\ncanary: [\n---\nbody")
-    assert found == Rejected("n.md", "its front matter is not readable YAML")
+    assert found == Rejected("n.md", "its front matter is not readable YAML (line 2)")
     with pytest.raises(UnreadableError, match="has no end"):
         split("---\nclassification: PUBLIC\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("---\na: b\ntitle: x: y\n---\nbody", 3),
+        ("\n\n---\na: 'b\nc: d\n---\nbody", 4),
+        ("---\r\na: b\r\nb: {c\r\n---\r\nbody", 3),
+    ],
+)
+def test_front_matter_that_is_no_yaml_is_refused_with_the_line_of_the_note(text: str, line: int) -> None:
+    assert note(text) == Rejected("n.md", f"its front matter is not readable YAML (line {line})")
+
+
+def test_what_yaml_allows_nowhere_has_no_line() -> None:
+    assert note("---\na: \x01\n---\nbody") == Rejected("n.md", "its front matter is not readable YAML")
 
 
 _KEYS = st.sampled_from(["classification", "Classification", " classification ", "CLASSIFICATION"])

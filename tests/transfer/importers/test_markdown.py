@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tidegate.transfer.importers.labels import UNREADABLE
-from tidegate.transfer.importers.markdown import Note, read_note
+from tidegate.transfer.importers.markdown import Note, _other_file, read_note
 from tidegate.transfer.importers.raw_memory import RawMemory
 
 
@@ -106,3 +108,7 @@ def test_p10_a_label_counts_in_any_letter_case(key: str, label: str) -> None:
 
 def test_an_unknown_word_under_classification_is_a_label_that_names_no_level() -> None:
     assert note("---\nclassification: secret\n---\nx").label == UNREADABLE
+
+
+def test_a_folder_that_cannot_be_read_is_no_advice(tmp_path: Path) -> None:
+    assert _other_file(tmp_path / "gone") == ""

@@ -66,7 +66,7 @@ def test_a_file_is_told_by_what_is_in_it(put: Any, content: Any, name: str, sour
     "content",
     [
         "some text\n",
-        [{"title": "t", "mapping": {}}],
+        [{"title": "t", "map": {}}],
         {"a": 1},
         "[1, 2",
         "\n\n",
@@ -131,6 +131,39 @@ def test_what_holds_nothing_of_its_kind_is_an_error(put: Any, tmp_path: Path) ->
         found(tmp_path / "folder")
     with pytest.raises(InvalidArgument, match="file: has no memories of that Triggerfish agent"):
         found(store(tmp_path / "t.db", row("PUBLIC", "k", "x", "a")), agent="b")
+
+
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        (["memory.json"], "memory.json"),
+        (["user.json", "conversations.json", "memories.JSONL", "x.txt"], "memories.JSONL"),
+        (["a.json", "b.jsonl", "conversations.json"], "a.json, b.jsonl or conversations.json"),
+        (["a.json", "b.json", "c.json", "d.json"], "a.json, b.json or c.json"),
+    ],
+)
+def test_a_folder_without_notes_names_the_file_to_import(tmp_path: Path, names: list[str], named: str) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(InvalidArgument, match=f"must end in .*; if its memories are in {named}, import that file$"):
+        found(tmp_path)
+
+
+@pytest.mark.parametrize("source", [None, Source.CHATGPT, Source.CLAUDE])
+@pytest.mark.parametrize(
+    "conversation",
+    [
+        {"title": "Tea", "create_time": 1.5, "mapping": {"a": {"message": {"content": {"parts": ["x"]}}}}},
+        {"uuid": "u", "name": "Tea", "chat_messages": [{"text": "x", "content": []}]},
+    ],
+    ids=["chatgpt", "claude"],
+)
+def test_conversations_are_not_memories_and_the_error_names_the_file(
+    put: Any, conversation: object, source: Source | None
+) -> None:
+    for document in ([conversation], {"conversations": [conversation]}):
+        with pytest.raises(InvalidArgument, match=r"file: conversations are not memories; import memory\.json"):
+            found(put(document, "conversations.json"), source)
 
 
 def test_what_is_of_its_kind_and_empty_holds_no_memories(put: Any) -> None:

@@ -75,7 +75,7 @@ def split(text: str) -> tuple[dict[str, Any], str]:
         raise UnreadableError(f"its front matter is longer than {CHARS_MAX} characters")
     whole = "".join(block)
     is_text = _is_text("".join(lines[start + 1 :]))
-    value = {} if is_text else _read_yaml(whole) if opening == _YAML else _read_toml(whole)
+    value = {} if is_text else _read_yaml(whole, above=start + 1) if opening == _YAML else _read_toml(whole)
     _check_no_label("".join(rest))
     if is_text:
         return {}, text
@@ -158,7 +158,8 @@ def _by_small_name(fields: Mapping[str, Any]) -> dict[str, Any]:
 # YAML
 
 
-def _read_yaml(text: str) -> Any:
+def _read_yaml(text: str, *, above: int | None = None) -> Any:
+    """Return the value of a block. above: the number of lines of the note above it, for the error; None: not known."""
     import yaml  # load it only when needed: other commands do not wait for it
 
     try:
@@ -167,8 +168,18 @@ def _read_yaml(text: str) -> Any:
         except yaml.YAMLError:
             node = yaml.compose(_mended(text), Loader=yaml.SafeLoader)
         return _plain_yaml(node, set(), 0) if node is not None else {}
-    except (yaml.YAMLError, RecursionError):
-        raise UnreadableError("its front matter is not readable YAML") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        line = _bad_line(error, len(_lines(text)))
+        where = "" if above is None or line is None else f" (line {above + line})"
+        raise UnreadableError(f"its front matter is not readable YAML{where}") from None
+
+
+def _bad_line(error: Exception, lines: int) -> int | None:
+    """Return the line of a block with the mistake, from 1; None if it is not known. lines: of the block."""
+    found, opened = (getattr(error, name, None) for name in ("problem_mark", "context_mark"))
+    # What is never closed is noticed at the end.
+    mark = opened if found and opened and found.line >= lines else found
+    return min(mark.line + 1, lines) if mark else None
 
 
 def _label_in_yaml(text: str) -> object:

@@ -24,6 +24,7 @@ NOTE_BYTES_MAX = 16 * 1024 * 1024
 
 _SUFFIXES = (".md", ".markdown")
 _EXPECTED = f"has no notes; their names must end in {' or '.join(_SUFFIXES)}"
+_NAMED_MAX = 3  # files in a message
 _INSTALLED = frozenset({"node_modules", "site-packages", "venv"})  # made by programs, not notes
 _TAGS = ("tags", "tag")
 _CREATED = ("created_at", "created", "date")
@@ -68,9 +69,22 @@ def reader_of(file: SourceFile, read: ReadNote) -> Read:
     """Return a reader of a note or a folder of them, which reads each in its own way."""
     if files.is_folder(file.path):
         return lambda: some_of(
-            (each if isinstance(each, Rejected) else read(each) for each in notes_in(file.path)), _EXPECTED
+            (each if isinstance(each, Rejected) else read(each) for each in notes_in(file.path)),
+            _EXPECTED + _other_file(file.path),
         )
     return lambda: iter([read(Note(file.path.name, file.text(), files.modified_at(file.path)))])
+
+
+def _other_file(folder: Path) -> str:
+    """Return advice to import a file of the folder, if memories may be in one; otherwise ""."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.lower().endswith((".json", ".jsonl")))
+    except OSError:  # the reading says so
+        return ""
+    named = [name for name in names if name.lower().startswith("memor")] or names
+    *others, last = named[:_NAMED_MAX] or [""]
+    either = f"{', '.join(others)} or {last}" if others else last
+    return f"; if its memories are in {either}, import that file" if either else ""
 
 
 def notes_in(folder: Path) -> Iterator[Note | Rejected]:

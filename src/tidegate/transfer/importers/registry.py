@@ -33,6 +33,7 @@ from tidegate.transfer.importers.source_file import (
     PlainText,
     Read,
     SourceFile,
+    entries_in,
     json_of,
     require,
 )
@@ -68,6 +69,9 @@ _READERS = {importer.name: importer.reader for importer in IMPORTERS}
 _OF_FOLDERS = (Source.MARKDOWN, Source.BASIC_MEMORY)
 _SQLITE = b"SQLite format 3\0"
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+_NOT_MEMORIES = (
+    "conversations are not memories; import memory.json (ChatGPT) or memories.json (Claude) from the same data export"
+)
 _UNPACK = "unpack it and import the file in it, or, if it is a backup, use `tidegate restore-backup`"
 
 
@@ -107,6 +111,7 @@ def open_source(path: str | Path, source: Source | None = None, agent: str | Non
 def _open_text(file: SourceFile, source: Source | None) -> OpenedSource:
     by_line, one_value = _weigh_lines(file)
     document = file.document() if one_value and files.size_of(file.path) <= files.DOCUMENT_BYTES_MAX else None
+    require(source in _OF_FOLDERS or not _has_conversations(document), _NOT_MEMORIES)
     as_document = _weigh(Document(document))
     weights = as_document if any(as_document.values()) else by_line
     chosen = source or _heaviest(weights) or recognise(PlainText(file.path.name, file.text()))
@@ -117,6 +122,12 @@ def _open_text(file: SourceFile, source: Source | None) -> OpenedSource:
         )
     in_lines = document is None or (weights is by_line and by_line[chosen] > 0)
     return _opened(chosen, source, replace(file, in_lines=in_lines), files.modified_at(file.path))
+
+
+def _has_conversations(document: object) -> bool:
+    """Return whether a document is the `conversations.json` of a data export, as ChatGPT or Claude writes it."""
+    entries = entries_in(document, ("conversations",))
+    return any(isinstance(each, dict) and each.keys() & {"mapping", "chat_messages"} for each in entries[:1])
 
 
 def _opened(chosen: Source, named: Source | None, file: SourceFile, modified_at: float | None) -> OpenedSource:
