@@ -22,37 +22,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "agent.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-STORY = [
-    {
-        "when": "plans say",
-        "steps": [
-            {"calls": [{"name": "files__read_text_file", "arguments": {"path": "PLAN"}}]},
-            {
-                "calls": [
-                    {"name": "memory_save", "arguments": {"key": "launch", "content": "It is called orchid-4417."}}
-                ]
-            },
-            {"say": "The launch is called orchid-4417."},
-        ],
-    },
-    {
-        "when": "everyone",
-        "steps": [
-            {"calls": [{"name": "everything__echo", "arguments": {"message": "orchid-4417"}}]},
-            {
-                "say": "I may not: this session holds data that may not go to this tool. "
-                "The owner can start a new session."
-            },
-        ],
-    },
-    {
-        "when": "called",
-        "steps": [
-            {"calls": [{"name": "memory_search", "arguments": {"query": "{said}"}}]},
-            {"say": "{content|I do not know.}"},
-        ],
-    },
-]
 
 
 def blocks(language: str) -> list[str]:
@@ -91,7 +60,7 @@ def test_its_commands_print_what_it_says(cli: Run, home: Path, monkeypatch: pyte
 
 def test_its_settings_are_understood_and_are_what_it_says(tmp_path: Path) -> None:
     found = []
-    for number, text in enumerate(blocks("toml")):
+    for number, text in enumerate(blocks("toml")[:3]):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "config.toml").write_text(text)
@@ -114,7 +83,7 @@ def test_its_story_is_played_with_real_servers(
     cli: Run, home: Path, owner: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "story.json"
-    script.write_text(json.dumps(STORY).replace("PLAN", str(owner / "launch.txt")))
+    script.write_text(blocks("json")[0].replace("/tmp/plans", str(owner)))
     monkeypatch.setenv("TIDEGATE_CHAT_MODEL", f"scripted:{script}")
     for command, output in examples("story"):
         assert shown(run(cli, command, monkeypatch)) == output, command
@@ -125,7 +94,7 @@ def test_its_story_is_played_with_real_servers(
 
 
 def test_its_script_is_one(cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "s.json").write_text(blocks("json")[0])
+    (tmp_path / "s.json").write_text(blocks("json")[1])
     monkeypatch.setenv("TIDEGATE_CHAT_MODEL", f"scripted:{tmp_path / 's.json'}")
     assert cli("chat", "--message", "any plans?").out == "I know of none.\n"
 
