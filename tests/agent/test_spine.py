@@ -19,6 +19,11 @@ def test_the_first_use_writes_it_for_its_owner_alone(home: Path) -> None:
     assert read_instructions(home, "assistant").endswith(SPINE)
 
 
+def test_it_speaks_of_nothing_that_the_model_of_an_mcp_client_does_not_have() -> None:
+    assert not any(word in SPINE.lower() for word in ("to-do", "todo", "job", "wake"))
+    assert len(SPINE) < 600
+
+
 @pytest.mark.parametrize("text", ["mine", "", "\n"])
 def test_what_is_there_is_left_as_it_is(home: Path, text: str) -> None:
     path = ensure_spine(home, "assistant")
