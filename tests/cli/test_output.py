@@ -125,6 +125,22 @@ def test_a_content_that_was_cut_says_so() -> None:
     assert list(output.short(memory(truncated=True, tags=[])))[-1] == "  Ada …"
 
 
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("one", "one"),
+        ("one\n", "one"),
+        ("one\ntwo\nthree", "one …"),
+        ("one\r\ntwo", "one …"),
+        ("\n\none\n\n", "one"),
+        ("one\u2028two", "one\\u2028two"),
+        ("\n", ""),
+    ],
+)
+def test_a_list_shows_the_first_line_of_a_content_and_a_mark_that_more_follow(content: str, shown: str) -> None:
+    assert list(output.short(memory(content=content, tags=[])))[-1] == f"  {shown}"
+
+
 def test_a_memory_says_when_a_lower_one_is_newer() -> None:
     assert any(
         "PUBLIC memory under this key was saved later" in line for line in output.found(memory(newer_below="PUBLIC"))

@@ -283,13 +283,13 @@ def test_check_explains_in_lines_for_people(configured: Path, cli: Run) -> None:
         "allowed, and raises the taint to CONFIDENTIAL (P4): "
         "the taint is not above the sink, and after the call it will not be above the ceiling",
         "  taint INTERNAL, ceiling RESTRICTED",
-        "  source CONFIDENTIAL, sink INTERNAL, pin trusted (the server was not asked)",
+        "  source CONFIDENTIAL, sink INTERNAL, definition trusted (the server was not asked)",
     ]
     assert cli("tools", "check", "hostile__echo").err == ""
     ran = cli("tools", "check", "nothing")
     refused = ran.out.splitlines()
     assert refused[0] == "no such tool: refused (P17): unknown tool: use only the listed tools"
-    assert refused[2] == "  source none, sink none, pin unknown"
+    assert refused[2] == "  source none, sink none, definition unknown"
     assert ran.err == (
         "nothing is not a trusted tool (trusted: hostile__echo); `tidegate tools list` asks the servers for theirs\n"
     )

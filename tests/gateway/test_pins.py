@@ -83,7 +83,9 @@ def test_p17_a_damaged_file_trusts_nothing(home: Path) -> None:
     for text in damaged(home):
         (home / "pins.json").write_text(text)
         for server in ("files", "mail"):
-            with pytest.raises(StorageError, match=r"^pins.json: cannot be read, or is damaged"):
+            with pytest.raises(
+                StorageError, match=r"^pins.json: the trusted definitions cannot be read, or are damaged"
+            ):
                 pins.of(server)
         with pytest.raises(StorageError):
             pins.trust("files", [ECHO], AT)
@@ -134,7 +136,7 @@ def test_p14_one_changed_tool_blocks_all_of_its_server() -> None:
 
 def test_a_home_that_cannot_be_looked_into_trusts_nothing(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("no folder")
-    with pytest.raises(StorageError, match=r"^pins.json: cannot be read"):
+    with pytest.raises(StorageError, match=r"^pins.json: the trusted definitions cannot be read"):
         Pins(tmp_path / "home").of("files")
 
 

@@ -187,7 +187,7 @@ def test_without_readable_pins_the_memory_tools_are_served_and_the_owner_is_told
 ) -> None:
     (home / "pins.json").write_text("{}")
     assert names(tools) == list(TOOLS)
-    assert told[0].startswith("pins.json: cannot be read")
+    assert told[0].startswith("pins.json: the trusted definitions cannot be read")
     assert error(call(tools, "web__echo"))["code"] == "STORAGE"
     assert call(tools, "memory_list").is_error is False
 

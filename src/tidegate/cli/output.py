@@ -93,11 +93,12 @@ def found(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def short(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a memory of a list or a search: a line about it, its tags, and the content on one line."""
+    """Yield a memory of a list or a search: a line about it, its tags, and the first line of its content."""
     yield _heading(result)
     if result["tags"]:
         yield f"  tags: {tags_line(result['tags'])}"
-    yield f"  {escape(result['content'])}{' …' if result.get('truncated') else ''}"
+    first, _, more = result["content"].replace("\r\n", "\n").strip("\n").partition("\n")
+    yield f"  {escape(first)}{' …' if more or result.get('truncated') else ''}"
 
 
 def explained(explanation: Explanation) -> Iterator[str]:

@@ -49,7 +49,7 @@ _CALLER = {
 def tools() -> None:
     """List, check and trust the tools of the MCP servers in config.toml, [servers.NAME].
 
-    Each tool has a source (the level of what it returns), a sink (the highest level that it may be told) and a pin
+    Each tool has a source (the level of what it returns), a sink (the highest level that it may be told) and a state
     (whether you trust its definition).
     """
 
@@ -60,7 +60,7 @@ def list_(name: str | None) -> int:
     """Ask the servers for their tools. JSON: one object per line.
 
     Show for each tool its source (the level of what it returns), its sink (the highest level that it may be told) and
-    its pin (whether you trust its definition).
+    its state (whether you trust its definition).
 
     Exit code 1 if a server does not answer. Its trusted tools are then shown as unreachable.
     """
@@ -257,7 +257,7 @@ def _explanation(explained: Mapping[str, Any]) -> Iterator[str]:
     if explained["pin"] == str(Pin.UNKNOWN):
         verdict = "no such tool: refused"
     yield f"{verdict} ({explained['rule']}): {explained['reason']}"
-    pinned = f"pin {explained['pin']}"
+    pinned = f"definition {explained['pin']}"
     if explained["pin"] == str(Pin.TRUSTED):
         pinned += " (the server was not asked)"
     yield f"  taint {explained['taint']}, ceiling {explained['ceiling']}"

@@ -142,6 +142,6 @@ def _definition(tool: Mapping[str, Any]) -> Definition:
 
 def _unreadable() -> StorageError:
     return StorageError(
-        f"{PINS_NAME}: cannot be read, or is damaged; check its permissions, or remove it and run `tidegate tools "
-        "trust` for each server"
+        f"{PINS_NAME}: the trusted definitions cannot be read, or are damaged; check its permissions, or remove it and "
+        "run `tidegate tools trust` for each server"
     )
