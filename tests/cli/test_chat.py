@@ -660,4 +660,4 @@ def test_pins_that_cannot_be_read_are_said_at_the_start(say: Run, home: Path) ->
     home.mkdir(exist_ok=True)
     (home / "config.toml").write_text('[servers.files]\ncommand = ["x"]\n')
     (home / "pins.json").write_text("{")
-    assert "pins.json: cannot be read" in say("hello").err
+    assert "pins.json: the trusted definitions cannot be read" in say("hello").err
