@@ -166,7 +166,7 @@ def _unwritable(error: OSError) -> str:
         case errno.ENOSPC | errno.EDQUOT:
             return "the file cannot be written: the disk is full"
         case errno.ENOENT:
-            return "the file cannot be written: its folder does not exist"
+            return "the file cannot be written: its folder does not exist; create it"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return "the file cannot be written: no permission"
         case errno.ELOOP:
