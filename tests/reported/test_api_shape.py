@@ -104,7 +104,7 @@ def test_p12_null_is_as_if_left_out(session: Session, tool: str, arguments: dict
 @pytest.mark.parametrize(
     ("named", "arguments"),
     [
-        ("name 3", {"key": "k", "content": "c", "reason": "r"}),
+        ("field 3", {"key": "k", "content": "c", "reason": "r"}),
         ("content", {"key": "k"}),
         ("content", {"key": "k", "content": 5}),
         ("content", {"key": "k", "content": ""}),
