@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tests.conftest import Run
 
+from tidegate.transfer.importers.raw_memory import Source
+
 BREAKS = "\ufeffa\r\nb\rc\n\u2028d\x85e"
 
 
@@ -195,7 +197,17 @@ def test_the_kind_can_be_named_in_any_case_and_a_wrong_one_is_refused(cli: Run, 
     path.write_text('[{"text": "Lives in Oslo"}]')
     assert cli("import", str(path), "--json").error["argument"] == "file"
     assert cli("import", str(path), "--from", "ChatGPT", "--json").json["source"] == "chatgpt"
-    assert cli("import", str(path), "--from", "other", "--json").code == 2
+    refused = cli("import", str(path), "--from", "other", "--json")
+    assert (refused.code, refused.error["argument"]) == (2, "source")
+    assert "'mcp-memory-service'" in refused.error["message"], "a wrong one is told the right ones"
+
+
+@pytest.mark.parametrize("name", Source)
+def test_every_kind_is_taken_under_the_name_that_the_help_shows(cli: Run, tmp_path: Path, name: str) -> None:
+    assert name in cli("import", "--help").out
+    ran = cli("import", str(tmp_path / "missing"), "--from", name, "--json")
+    assert (ran.code, ran.error["argument"]) == (2, "file"), "the kind is taken; the file is what is missing"
+    assert cli("import", str(tmp_path / "missing"), "--from", name.upper(), "--json").error["argument"] == "file"
 
 
 def test_d16_a_source_that_is_not_there_is_exit_2(cli: Run, tmp_path: Path) -> None:

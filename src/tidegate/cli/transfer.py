@@ -35,7 +35,16 @@ _WRITE_THE_LEVEL = (
     "is required, because an export leaves Tidegate; give --level PUBLIC for what others may read, or a higher level "
     "that the receiver may read"
 )
-_KIND = click.Choice(Source, case_sensitive=False)
+
+
+class _Kinds(click.Choice[Source]):
+    """A kind of file under the name that the help shows. Click's own version takes the names of the enum's members."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        return super().normalize_choice(str(choice), ctx)
+
+
+_KIND = _Kinds(Source, case_sensitive=False)
 
 
 @click.command(
