@@ -567,6 +567,27 @@ def test_a_raise_at_the_start_is_said(say: Run) -> None:
     assert "raised" not in say("hello", "--session", "s", "--level", "RESTRICTED").err
 
 
+def test_a_level_below_that_of_the_conversation_is_said_and_does_not_lower_it(
+    say: Run, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("session", "new", "s", "--level", "CONFIDENTIAL")
+    ran = say("hello", "--session", "s", "--level", "PUBLIC", "--json")
+    assert ran.json["level"] == "CONFIDENTIAL"
+    assert ran.err.startswith("tidegate: s is already at CONFIDENTIAL; --level PUBLIC does not lower it: ")
+    assert "session renew" in ran.err
+    for words in ((), ("--level", "CONFIDENTIAL")):
+        assert "lower" not in say("hello", "--session", "s", *words).err
+    cli("session", "raise", "s", "RESTRICTED")
+    monkeypatch.setenv("TIDEGATE_CHAT_CLEARANCE", "CONFIDENTIAL")
+    ran = say("hello", "--session", "s", "--level", "PUBLIC")
+    assert "s is already above CONFIDENTIAL; --level PUBLIC" in ran.err, "P14: the model chose how high it rose"
+
+
+@pytest.mark.parametrize("command", ["chat", "mcp", "gateway"])
+def test_the_help_says_that_a_level_never_lowers_a_session(cli: Run, command: str) -> None:
+    assert "does not lower" in " ".join(cli(command, "--help").out.split())
+
+
 def test_where_a_conversation_starts_is_configured(say: Run, home: Path) -> None:
     home.mkdir()
     (home / "config.toml").write_text('[chat]\nmodel = "scripted"\nlevel = "CONFIDENTIAL"\n')

@@ -150,6 +150,29 @@ def test_p12_what_is_wrong_in_the_settings_is_for_the_owner_alone(home: Path, se
     assert run(served, save) is True
 
 
+@pytest.mark.parametrize(
+    ("stands", "given", "said"),
+    [
+        (Level.INTERNAL, Level.PUBLIC, True),
+        (Level.RESTRICTED, Level.INTERNAL, True),
+        (Level.INTERNAL, None, False),
+        (Level.INTERNAL, Level.INTERNAL, False),
+        (Level.INTERNAL, Level.CONFIDENTIAL, False),
+        (None, Level.PUBLIC, False),
+    ],
+)
+def test_a_level_below_that_of_its_session_is_told_to_the_owner_once(
+    store: Store, stands: Level | None, given: Level | None, said: bool
+) -> None:
+    if stands is not None:
+        store.session(AGENT, NAME, stands)
+    told = list[str]()
+    served = ServedSession(SessionOpener(lambda: store, AGENT, NAME, given, tell=told.append))
+    assert run(served, save) is run(served, save) is True
+    stay = f"main is already at {stands}; --level {given} does not lower it: give another name with --session, or "
+    assert told == ([f"{stay}start a new conversation under this name with `tidegate session renew`"] if said else [])
+
+
 # Its end (P7)
 
 

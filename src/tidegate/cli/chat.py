@@ -36,8 +36,8 @@ def chat(message: str | None, new: bool) -> int:
     """Talk with the agent.
 
     The newest conversation continues, at the level it has reached. With --session, the conversation of that name is
-    opened or resumed. With --level alone, the conversation is at exactly that level and is not stored. The model is
-    chat.model in config.toml, or TIDEGATE_CHAT_MODEL.
+    opened or resumed; a lower --level does not lower it. With --level alone, the conversation is at exactly that level
+    and is not stored. The model is chat.model in config.toml, or TIDEGATE_CHAT_MODEL.
     """
     from tidegate.agent.opening import open_configured
     from tidegate.cli.chat_session import Chat

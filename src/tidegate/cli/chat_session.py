@@ -14,6 +14,7 @@ from tidegate.agent.loop import Agent, AgentSettings, Ended, Outcome, open_agent
 from tidegate.agent.prompt import Model
 from tidegate.cli import output
 from tidegate.config.settings import ChatSettings, Settings
+from tidegate.core.starting import not_lowered
 from tidegate.errors import InvalidArgument, Refused, TidegateError
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
@@ -76,7 +77,14 @@ def open_session(store: Store, place: ChatPlace, settings: ChatSettings) -> Sess
         after = session.raise_taint(place.wanted, reason="opened")
         if after is not before:
             output.warn(f"tidegate: {name} was raised from {before} to {after}, permanently")
+        elif not after.can_flow_to(place.wanted):
+            output.warn(f"tidegate: {not_lowered(name, _at(after, settings.clearance), place.wanted)}")
     return session
+
+
+def _at(level: Level, clearance: Level) -> str:
+    """Return where a session stands. P14: above the clearance, the model chooses how high it rises."""
+    return f"at {level}" if level.can_flow_to(clearance) else f"above {clearance}"
 
 
 def _check_start(place: ChatPlace, settings: ChatSettings) -> None:

@@ -19,7 +19,8 @@ def mcp() -> int:
     """Serve the memory tools to an MCP client over standard input and output.
 
     With --session, the taint survives restarts. An existing session stays at its taint, or rises to --level if that is
-    higher. While the server runs, `tidegate session raise` and `reset` take effect on it.
+    higher. A lower --level does not lower it, and standard error says so. While the server runs, `tidegate session
+    raise` and `reset` take effect on it.
 
     The server always answers its client. If something is wrong with the home, calls fail with an error that
     says what to do, and work again once it is fixed.
@@ -37,7 +38,8 @@ def gateway() -> int:
 
     Each tool has a source (the level of what it returns) and a sink (the highest level that it may be told). A call
     of a tool whose source is above the taint raises the session. A call of a tool whose sink is below the taint is
-    refused. Give each client a session of its own. The session keeps its taint when the client connects again.
+    refused. Give each client a session of its own. The session keeps its taint when the client connects again: a
+    lower --level does not lower it, and standard error says so.
 
     The gateway serves only tools that you have classified and trusted: see `tidegate tools`. If you trust a tool while
     the gateway runs, reconnect the client: most clients ask for the tools only when they connect. The gateway does not

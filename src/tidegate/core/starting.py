@@ -14,6 +14,14 @@ def check_levels(level: Level | None, ceiling: Level | None) -> None:
             check_level(given, argument)
 
 
+def not_lowered(name: str, at: str, level: Level) -> str:
+    """Return what the owner reads when they gave a level below that of a session that exists. at: where it stands."""
+    return (
+        f"{name} is already {at}; --level {level} does not lower it: give another name with --session, or start a new "
+        "conversation under this name with `tidegate session renew`"
+    )
+
+
 def starting_level(level: Level | None, ceiling: Level, parent_taint: Level | None, default: Level) -> Level:
     """Return the level at which a new session asks to start. The policy judges it.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
+from tidegate.core.starting import not_lowered
 from tidegate.errors import INTERNAL_ERROR, InvalidArgument, Refused, StorageError, TidegateError, refused
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.refusals import ENDED
@@ -33,7 +34,7 @@ class SessionOpener:
     it. Any later session of the name is another life and refused, even if that attempt failed (P7). If it could not
     even read the store, it cannot tell whether the name was renewed since: then a name that ever was is refused.
 
-    tell: takes what is wrong in the settings, for the owner.
+    tell: takes, for the owner, what is wrong in the settings, and that `level` does not lower an existing session.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class SessionOpener:
                 self._renewals = store.sessions.renewals.count()
             store.sessions.renewals.begin_after(self._renewals)
             session = self._open(store)
+            self._tell_if_above(session)
         except BaseException:
             store.close()
             raise
@@ -84,6 +86,14 @@ class SessionOpener:
         """Close the store, if it is open."""
         if self._store is not None:
             self._store.close()
+
+    def _tell_if_above(self, session: Session) -> None:
+        """Tell the owner when their level does not count, because the session is above it."""
+        if session.name is None or self._level is None:
+            return
+        taint = session.taint
+        if not taint.can_flow_to(self._level):
+            self._tell(not_lowered(session.name, f"at {taint}", self._level))
 
     def _open(self, store: Store) -> Session:
         named = None if self._name is None else store.sessions.id_of(self._agent, self._name)
