@@ -17,6 +17,7 @@ from tidegate.config.servers import Server
 from tidegate.gateway import gateway as gateways
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.pins import Pins
+from tidegate.policy.refusals import ABOVE_SINK
 from tidegate.policy.servers import Classification
 
 PUBLIC_ONLY = Classification(PUBLIC, PUBLIC)
@@ -25,10 +26,9 @@ PUBLIC_ONLY = Classification(PUBLIC, PUBLIC)
 def test_a_refusal_names_the_tool_to_the_model_and_only_the_reason_beside_the_tool_s_name(scene: Scene) -> None:
     recorded, screen = Recorded(OBEDIENT), Screen()
     says(scene, Web(), "plan the merger", recorded, CONFIDENTIAL, "planning", screen)
-    reason = "this session holds data that may not go to this tool: the owner can start a new session"
     (result,) = (message.text for message in recorded.prompts[1].messages if isinstance(message, ToolResult))
-    assert json.loads(result)["error"]["message"] == f"web__echo: {reason}"
-    assert screen.used[0] == ToolCalled("web__echo", failed=True, refused=True, reason=reason)
+    assert json.loads(result)["error"]["message"] == f"web__echo: {ABOVE_SINK.hint}"
+    assert screen.used[0] == ToolCalled("web__echo", failed=True, refused=True, reason=ABOVE_SINK.hint)
 
 
 def test_a_foreign_call_reads_the_pins_and_builds_the_catalog_once(

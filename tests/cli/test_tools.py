@@ -268,7 +268,7 @@ def test_check_explains_each_refusal(configured: Path, cli: Run) -> None:
         assert found["taint_after"] is None
         return found["rule"], found["pin"], found["reason"][:40]
 
-    assert why("hostile__echo", "--session", "high") == ("P14", "trusted", "this session holds data that may not go ")
+    assert why("hostile__echo", "--session", "high") == ("P14", "trusted", "this session's level is above what this ")
     assert why("hostile__echo", "--session", "low") == ("P4", "trusted", "this would exceed the session's ceiling:")
     assert why("hostile__echo", "--session", "gone")[:2] == ("P7", "trusted")
     assert why("hostile__echo", "--level", "RESTRICTED")[:2] == ("P14", "trusted")

@@ -231,7 +231,7 @@ def test_p15_an_end_that_a_raise_overtook_is_entered_where_the_session_stands_by
 def test_p4_a_call_that_a_raise_overtook_is_judged_anew(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     session = scene.store.session(AGENT, "main")
     meanwhile(scene, monkeypatch, lambda: session.raise_taint(Level.CONFIDENTIAL))
-    with pytest.raises(Refused, match="may not go to this tool"):
+    with pytest.raises(Refused, match="above what this tool may be told"):
         scene.store.flow.dispatch(
             session.id, "tool", Classification(source=Level.PUBLIC, sink=Level.INTERNAL), Pin.TRUSTED
         )

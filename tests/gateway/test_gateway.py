@@ -22,6 +22,7 @@ from tidegate.gateway.pins import Definitions, Pins
 from tidegate.gateway.replies import Reply
 from tidegate.gateway.wire_guard import Check
 from tidegate.policy.levels import Level
+from tidegate.policy.refusals import ABOVE_SINK
 from tidegate.policy.servers import Classification
 from tidegate.session import Session
 from tidegate.store import Store
@@ -134,7 +135,7 @@ def test_p4_a_raised_session_is_refused_the_lower_sink_in_words_to_pass_on(gatew
     fake.acts.clear()
     with pytest.raises(Refused) as caught:
         call(gateway, "web__echo")
-    refused = "web__echo: this session holds data that may not go to this tool: the owner can start a new session"
+    refused = f"web__echo: {ABOVE_SINK.hint}"
     assert caught.value.to_dict() == {"code": "REFUSED", "message": refused, "rule": "P14"}
     assert fake.acts == []
 
@@ -151,7 +152,7 @@ def test_p4_a_tool_whose_source_is_above_its_sink_is_called_once_and_then_no_mor
 ) -> None:
     assert SECRET in call(gateway, "leaky__echo")
     assert session.taint is CONFIDENTIAL
-    with pytest.raises(Refused, match="may not go to this tool"):
+    with pytest.raises(Refused, match="above what this tool may be told"):
         call(gateway, "leaky__echo")
 
 
@@ -218,7 +219,7 @@ def test_p4_a_label_raises_after_the_answer_and_before_its_release(
         assert other.resume("ada", "main").taint is CONFIDENTIAL, "durably"
     assert entries(store, PUBLIC) == [(Action.CALL, "web__echo")]
     assert entries(store, CONFIDENTIAL) == [(Action.RAISE, "PUBLIC to CONFIDENTIAL: label of web__echo")]
-    with pytest.raises(Refused, match="may not go to this tool"):
+    with pytest.raises(Refused, match="above what this tool may be told"):
         call(gateway, "web__echo")
 
 
@@ -335,7 +336,7 @@ def test_p4_a_raise_meanwhile_stops_the_call_at_the_next_byte(
     if moment == "call web":
         assert SECRET in call(gateway, "web__echo")  # it is out, and the answer may be heard
         return
-    with pytest.raises(Refused, match=r"web__echo: .* may not go to this tool"):
+    with pytest.raises(Refused, match=r"web__echo: .* above what this tool may be told"):
         call(gateway, "web__echo")
     assert "call web" not in fake.acts
     assert fake.acts[-1] == "close web"

@@ -19,6 +19,7 @@ import tidegate
 from tidegate.core.guidance import GATEWAY_GUIDANCE
 from tidegate.gateway.pins import Pins
 from tidegate.policy.levels import Level
+from tidegate.policy.refusals import ABOVE_SINK
 from tidegate.tools import TOOLS
 
 T = TypeVar("T")
@@ -104,7 +105,7 @@ def test_the_story_of_a_classified_read(with_servers: Callable[..., Path], tmp_p
         assert '"classification": "CONFIDENTIAL"' in (await call(client, "memory_save", key="plan", content="merge"))[0]
         text, failed, level = await call(client, "web__echo", text="merge")
         assert (failed, level) == (True, "CONFIDENTIAL")
-        assert '"message": "web__echo: this session holds data that may not go to this tool' in text
+        assert f'"message": "web__echo: {ABOVE_SINK.hint}' in text
 
     async def come_back(client: Client) -> None:
         assert '"classification": "CONFIDENTIAL"' in (await call(client, "memory_save", key="more", content="x"))[0]

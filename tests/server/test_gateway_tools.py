@@ -23,6 +23,7 @@ from tidegate.gateway.catalog import NAME_CHARS_MAX
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.pins import Pins
 from tidegate.policy.levels import Level
+from tidegate.policy.refusals import ABOVE_SINK
 from tidegate.records.record import Origin
 from tidegate.server import gateway_tools
 from tidegate.server.gateway_tools import GatewayTools, OwnersServers
@@ -251,7 +252,7 @@ def test_p4_a_refusal_is_an_error_in_the_same_shape_and_the_server_hears_nothing
     answer = call(tools, "web__echo", text="secret")
     assert error(answer) == {
         "code": "REFUSED",
-        "message": "web__echo: this session holds data that may not go to this tool: the owner can start a new session",
+        "message": f"web__echo: {ABOVE_SINK.hint}",
         "rule": "P14",
     }
     assert answer.meta is not None

@@ -9,8 +9,8 @@ UNKNOWN_SESSION = Deny(PolicyRule.P13, "unknown session: the owner can create on
 OLDER_COPY = Deny(PolicyRule.P4, "control.db is an older copy and lacks sessions: the owner must run `tidegate doctor`")
 ENDED = Deny(
     PolicyRule.P7,
-    "session ended: the owner can start a new session under this name with `tidegate session renew`, or under another "
-    "name with `tidegate session new`",
+    "session ended: if it was renewed, start this program again; otherwise the owner can start a new session under "
+    "this name with `tidegate session renew`, or under another name with `tidegate session new`",
 )
 ABOVE_CEILING = Deny(
     PolicyRule.P4,
@@ -52,7 +52,9 @@ RESULT_WITHHELD = Deny(
 # What goes out, and servers
 NO_CLEARANCE = Deny(PolicyRule.P14, "the destination has no clearance: the owner can set one in config.toml")
 ABOVE_CLEARANCE = Deny(
-    PolicyRule.P14, "this session holds data above the clearance of the destination: the owner can start a new session"
+    PolicyRule.P14,
+    "this session's level is above the clearance of the destination: the owner can start a new session at a lower "
+    "level with `--level`, or raise the clearance in config.toml",
 )
 TOOLS_CHANGED = Deny(
     PolicyRule.P14, "the server's tools have changed: the owner can review them with `tidegate tools trust`"
@@ -65,7 +67,9 @@ UNCLASSIFIED_TOOL = Deny(
     PolicyRule.P14, "the tool has no classification: the owner can set its source and sink in config.toml"
 )
 ABOVE_SINK = Deny(
-    PolicyRule.P14, "this session holds data that may not go to this tool: the owner can start a new session"
+    PolicyRule.P14,
+    "this session's level is above what this tool may be told: the owner can start a new session at a lower level with "
+    "`--level`, or raise the tool's sink in config.toml",
 )
 SERVER_RESULT_WITHHELD = Deny(
     PolicyRule.P4,
