@@ -142,6 +142,15 @@ def test_a_result_that_cannot_be_delivered_is_told_in_the_list_and_in_the_histor
     assert "diary" not in cli("cron", "list").out
 
 
+@pytest.mark.parametrize("verb", ["remove", "run-now"])
+def test_a_job_that_is_not_there_is_said_to_an_owner_with_the_level_and_a_command(cli: Run, verb: str) -> None:
+    nowhere = "tidegate: name: no job has this name at INTERNAL; `tidegate cron list` lists the jobs\n"
+    assert cli("cron", verb, "nope").err == nowhere
+    cli("cron", "add", "low", "@daily", "x", "--level", "PUBLIC")
+    below = "tidegate: name: no job has this name at INTERNAL; one exists at PUBLIC; use --level PUBLIC\n"
+    assert cli("cron", verb, "low").err == below
+
+
 def test_run_now_history_and_a_channel(cli: Run, home: Path, tmp_path: Path) -> None:
     home.mkdir()
     channel = f'[channels.diary]\nkind = "file"\npath = "{tmp_path / "diary"}"\nclearance = "INTERNAL"\n'

@@ -100,14 +100,17 @@ def test_delete_says_where_the_key_is_visible_that_it_did_not_delete(cli: Run) -
     cli("save", "k", "high", "--level", "RESTRICTED")
     ran = cli("delete", "k", "--level", "INTERNAL")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.endswith("at this session's level; one exists at PUBLIC; use --level PUBLIC\n")
+    assert ran.err == "tidegate: key: no memory has this key at INTERNAL; one exists at PUBLIC; use --level PUBLIC\n"
     assert cli("delete", "k", "--level", "INTERNAL", "--json").error == {
         "code": "NOT_FOUND",
-        "message": "key: no memory has this key at this session's level",
+        "message": "key: no memory has this key at INTERNAL",
         "argument": "key",
         "visible_at": "PUBLIC",
     }
-    assert cli("delete", "other").err.endswith("; find the key with memory_search\n")
+    nowhere = "tidegate: key: no memory has this key at INTERNAL; find the key with `tidegate search`\n"
+    assert cli("delete", "other").err == nowhere, "an owner has commands, and no tools"
+    cli("session", "new", "high", "--level", "RESTRICTED")
+    assert "at RESTRICTED; find" in cli("delete", "other", "--session", "high").err
 
 
 def test_a_list_is_cut_by_n_as_a_search_is(cli: Run) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from tidegate.agent.loop import Agent, AgentSettings, Ended, Outcome, open_agent
 from tidegate.agent.prompt import Model
 from tidegate.cli import output
+from tidegate.cli.common import missing
 from tidegate.config.settings import ChatSettings, Settings
 from tidegate.core.starting import not_lowered
 from tidegate.errors import InvalidArgument, Refused, TidegateError
@@ -267,7 +268,9 @@ class Chat:
             view.say("no memories" if not words else "no matches")
 
     def _forget(self, key: str, view: ChatView) -> None:
-        for line in output.deleted(self._agent.session.call_tool("memory_delete", {"key": key})):
+        with missing(output.NO_MEMORY, at=self._level, look="find the key with /memory WORDS"):
+            result = self._agent.session.call_tool("memory_delete", {"key": key})
+        for line in output.deleted(result):
             view.say(line)
 
     def _show_todos(self, _: str, view: ChatView) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.cli import output
-from tidegate.errors import InvalidArgument
+from tidegate.errors import InvalidArgument, NotFound
 from tidegate.policy.levels import Level
 
 if TYPE_CHECKING:
@@ -122,6 +122,19 @@ def level_or(default: Level) -> Level:
     """Return the chosen level, or the default."""
     given = options().level  # PUBLIC is falsy
     return default if given is None else given
+
+
+@contextmanager
+def missing(what: str, *, at: Callable[[], object], look: str) -> Iterator[None]:
+    """Say that something is missing in an owner's words: at which level, and the command to look with.
+
+    A tool says it for a model, and names a tool.
+    """
+    try:
+        yield
+    except NotFound as error:
+        hint = "" if "visible_at" in error.details else f"; {look}"
+        raise NotFound(f"{what} at {at()}{hint}", **error.details) from None
 
 
 def refuse_both() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.common import LEVEL, Group, info, open_session, open_store, options, show, standard_input
+from tidegate.cli.common import LEVEL, Group, info, missing, open_session, open_store, options, show, standard_input
 from tidegate.cli.output import escape, escape_lines
 from tidegate.errors import InvalidArgument, NotFound
 from tidegate.jobs.schedule import read_zone
@@ -100,7 +100,7 @@ def show_(name: str) -> None:
 @click.argument("name", help=_NAME)
 def remove(name: str) -> None:
     """Delete a job at --level or the session's level. Its history stays."""
-    with open_session() as session:
+    with open_session() as session, _missing(session):
         result = session.call_tool("cron_delete", {"name": name})
     show(result, [f"deleted {escape(name)} at {result['classification']}"])
 
@@ -141,13 +141,18 @@ def run_now(name: str | None, event: str | None, event_id: str | None) -> None:
     `tidegate run` starts it as soon as it is free. The trigger runs at trigger.level in config.toml.
     """
     text = standard_input("event") if event == "-" else event
-    with open_session() if name is not None else _at_trigger() as session:
+    with open_session() if name is not None else _at_trigger() as session, _missing(session):
         run = session.jobs.post(name, text, event_id=event_id)
         level = session.taint
     show(
         _run(run, level),
         [f"queued as run {run.number} at {level}" if run.open else f"run {run.number} already has this event"],
     )
+
+
+def _missing(session: Session) -> AbstractContextManager[None]:
+    look = "`tidegate cron list` lists the jobs"
+    return missing("name: no job has this name", at=lambda: session.taint, look=look)
 
 
 @contextmanager

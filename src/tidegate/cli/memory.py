@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tidegate.cli import output
-from tidegate.cli.common import Command, info, open_session, options, show, standard_input
+from tidegate.cli.common import Command, info, missing, open_session, options, show, standard_input
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
 from tidegate.tools import results
@@ -112,7 +112,10 @@ def delete(key: str) -> None:
 
     A memory under the same key at a lower level then becomes visible again.
     """
-    _call("memory_delete", output.deleted, key=key)
+    look = "find the key with `tidegate search`"
+    with open_session() as session, missing(output.NO_MEMORY, at=lambda: session.taint, look=look):
+        result = session.call_tool("memory_delete", {"key": key})
+    show(result, output.deleted(result))
 
 
 def _seen(level: Level) -> str:

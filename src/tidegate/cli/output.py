@@ -133,6 +133,9 @@ def counted(number: int, one: str, more: str = "") -> str:
     return f"{number} {one if number == 1 else more or f'{one}s'}"
 
 
+NO_MEMORY = "key: no memory has this key"
+
+
 def elsewhere(error: TidegateError) -> str:
     """Return the level of a visible variant that the session did not act on; "" without one."""
     level = error.details.get("visible_at")
