@@ -74,7 +74,11 @@ def test_show_says_what_a_key_is_of_that_is_no_memorys(cli: Run) -> None:
 
 def test_show_says_when_there_is_nothing_to_show(made: Run) -> None:
     ran = made("audit", "show", "--session", "nobody")
-    assert (ran.code, ran.out, ran.err) == (0, "", "no entries\n")
+    unknown = "no entries of a session with this name; a renewed session is listed by its ID: `tidegate session list`\n"
+    assert (ran.code, ran.out, ran.err) == (0, "", unknown)
+    assert made("audit", "show", "--since", "2999-01-01").err == "no entries\n"
+    made("session", "new", "quiet")
+    assert made("audit", "show", "--session", "quiet", "--since", "2999-01-01").err == "no entries\n"
 
 
 def test_show_is_refused_where_the_control_store_is_lost_and_with_it_which_chain_belongs_where(

@@ -145,6 +145,12 @@ def test_restore_takes_a_version_and_a_level(made: Run) -> None:
     assert made("restore", "k", "--level", "CONFIDENTIAL", "--json").json["restored_version"] == 1
 
 
+def test_a_restore_that_changes_nothing_says_so(made: Run) -> None:
+    ran = made("restore", "k", "--version", "2", "--level", "PUBLIC")
+    assert (ran.code, ran.out) == (0, "k at PUBLIC already is as in version 2; nothing was changed\n")
+    assert made("restore", "k", "--version", "2", "--level", "PUBLIC", "--json").json["status"] == "unchanged"
+
+
 def test_restore_acts_at_the_level_of_a_session_and_in_its_name(made: Run) -> None:
     made("session", "new", "main", "--level", "CONFIDENTIAL")
     made("delete", "k", "--session", "main")
@@ -333,3 +339,27 @@ def test_reindex_counts_what_it_indexed(made: Run) -> None:
 def test_a_session_is_refused_where_it_has_no_use(made: Run, words: tuple[str, ...]) -> None:
     ran = made(*words, "--session", "main", "--json")
     assert (ran.code, ran.error["argument"]) == (2, "session")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("audit", "show"), ("audit", "verify"), ("backup", "b"), ("purge", "--older-than", "0", "--yes"), ("pin", "k")],
+)
+def test_in_an_empty_home_the_error_names_the_agent_that_was_taken_and_the_options_to_check(
+    cli: Run, tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = "tidegate: nothing is saved yet for the agent {}; check --agent and --home\n"
+    assert (cli(*words).code, cli(*words).err) == (1, said.format("assistant"))
+    ran = cli(*words, "--agent", "clerk")
+    assert ran.err == said.format("clerk")
+    assert cli(*words, "--json").error["argument"] == "agent"
+
+
+def test_in_an_empty_home_nothing_is_pinned(cli: Run) -> None:
+    assert (cli("pin").code, cli("pin").out, cli("pin").err) == (0, "", "no memory is pinned at INTERNAL\n")
+
+
+def test_an_erasure_names_the_agent_that_is_not_there(cli: Run) -> None:
+    said = "tidegate: nothing is saved yet for the agent nobody; check its name and --home\n"
+    assert cli("agent", "erase", "nobody", "--yes").err == said

@@ -323,7 +323,7 @@ def test_a_backup_is_restored_into_its_own_agent_alone(pair: tuple[Scene, Scene]
 
 
 def test_there_is_nothing_to_back_up_of_an_agent_that_never_was(scene: Scene) -> None:
-    with pytest.raises(NotFound, match="has no saved memory"):
+    with pytest.raises(NotFound, match="nothing is saved yet for the agent nobody"):
         scene.store.transfer("nobody").backup(scene.folder / "b")
     assert list(scene.folder.iterdir()) == []
 

@@ -29,6 +29,7 @@ What this proves: up to the last anchor, no entry was changed, removed or moved.
 after the anchor were cut off, so keep anchors somewhere that users who can write to the home cannot write. Anyone who
 can read the key can forge a chain; without a key, anyone can. A key kept under the same user does not protect from that
 user."""
+_OF_NO_SESSION = " of a session with this name; a renewed session is listed by its ID: `tidegate session list`"
 
 
 @click.group(cls=Group, common=_COMMON)
@@ -74,7 +75,8 @@ def show_(actions: tuple[str, ...], since: str | None, until: str | None, last: 
             name = names.get(line.entry.event.session)
             show(_line(line, name), [_text(line, name)])
     if line is None:
-        info("no entries")
+        unknown = named is not None and named not in names and named not in names.values()
+        info(f"no entries{_OF_NO_SESSION if unknown else ''}")
 
 
 @audit.command(common=AT_ALL_LEVELS, examples=("tidegate audit verify", "tidegate audit verify --anchor anchors.jsonl"))

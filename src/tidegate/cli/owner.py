@@ -68,10 +68,12 @@ def restore(key: str, version: int | None) -> None:
     """
     with open_at_level() as (store, level, session):
         done = store.owner(options().agent).restore(key, level, version=version, session=session)
-    show(
-        {"restored": True, **jsonable(done)},
-        [f"restored {_named(done.key, done.classification)} from version {done.restored_version}"],
-    )
+    memory = _named(done.key, done.classification)
+    if done.status == "unchanged":
+        line = f"{memory} already is as in version {done.restored_version}; nothing was changed"
+    else:
+        line = f"restored {memory} from version {done.restored_version}"
+    show({"restored": True, **jsonable(done)}, [line])
 
 
 @click.command(

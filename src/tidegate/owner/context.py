@@ -25,6 +25,11 @@ from tidegate.storage.base import Compartment, OwnerCompartment, StorageProvider
 from tidegate.storage.control import state_of
 
 
+def nothing_saved(agent: str, check: str = "--agent") -> NotFound:
+    """Return the error for an agent without files. check: where the owner named it, or could have named another."""
+    return NotFound(f"nothing is saved yet for the agent {agent}; check {check} and --home", argument="agent")
+
+
 @dataclass(frozen=True, slots=True)
 class OwnerContext:
     """What owner commands need: one agent's compartments, opened one at a time, the clock and fresh ids."""
@@ -47,7 +52,7 @@ class OwnerContext:
     def levels(self, level: Level | None) -> tuple[Level, ...]:
         """Return that level, or all levels, highest first. Raises: NotFound when the agent has no files."""
         if not self.provider.has(self.agent):  # commands on existing memories create no files
-            raise NotFound("agent: has no saved memory; check the name", argument="agent")
+            raise nothing_saved(self.agent)
         return (check_level(level),) if level is not None else tuple(reversed(Level))
 
     def owner_compartment(self, level: Level) -> AbstractContextManager[OwnerCompartment]:

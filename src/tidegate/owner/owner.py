@@ -14,7 +14,7 @@ from tidegate.core.maintenance import rebuild_index
 from tidegate.core.witness import end_lost, lost
 from tidegate.errors import InvalidArgument, NotFound, StorageError
 from tidegate.owner.audit_query import AuditFilter, AuditLine, find_audit_lines
-from tidegate.owner.context import OwnerContext
+from tidegate.owner.context import OwnerContext, nothing_saved
 from tidegate.owner.history import history, relabel, restore
 from tidegate.owner.pinning import pinned_memories, set_pinned
 from tidegate.owner.purge import Progress, purge
@@ -85,7 +85,7 @@ class Owner:
         return set_pinned(self._context, check_key(key, self._limits), level, session, pinned=False)
 
     def pinned(self, level: Level | None = None) -> list[Version]:
-        """Return the pinned memories, highest level first. Raises: NotFound (agent), InvalidArgument, StorageError."""
+        """Return the pinned memories, highest level first. Raises: InvalidArgument, StorageError."""
         return pinned_memories(self._context, level)
 
     def purge(
@@ -182,7 +182,7 @@ class Owner:
         levels = self._context.provider.erase(agent, dry_run=True)
         ended = self._context.sessions.living_of(agent)
         if not (levels or ended):
-            raise NotFound("agent: has no saved memory; check the name", argument="agent")
+            raise nothing_saved(agent, "its name")
         if not dry_run:
             self._context.sessions.end_life(agent)  # first: no session keeps a taint over erased memories (P7)
             levels = self._context.provider.erase(agent, dry_run=False)

@@ -43,6 +43,8 @@ def set_pinned(context: OwnerContext, key: str, level: Level, session: str, *, p
 
 def pinned_memories(context: OwnerContext, level: Level | None) -> list[Version]:
     """Return the pinned memories of one level, or of all, highest first; at each level the last saved first."""
+    if not context.provider.has(context.agent):
+        return []
     now, found = context.clock(), list[Version]()
     for each in context.levels(level):
         with context.owner_compartment(each) as compartment:

@@ -14,8 +14,8 @@ from tidegate import files
 from tidegate.audit.chain import Entry, Place
 from tidegate.audit.verify import verify
 from tidegate.core.witness import spare_name
-from tidegate.errors import InvalidArgument, NotFound, Refused, StorageError
-from tidegate.owner.context import OwnerContext
+from tidegate.errors import InvalidArgument, Refused, StorageError
+from tidegate.owner.context import OwnerContext, nothing_saved
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.records.json_object import JsonObject
@@ -63,7 +63,7 @@ class Backup:
     def write(self, path: Path) -> BackedUp:
         """Write a backup, read it back, and only then give it its name. Each compartment is as of one moment."""
         if not self._provider.has(self._agent):
-            raise NotFound("agent: has no saved memory; check the name", argument="agent")
+            raise nothing_saved(self._agent)
         counts = {"sessions": 0, "entries": 0, "versions": 0}
         with (
             files.writing(path, lambda new: self._read_back(new, counts)) as file,
