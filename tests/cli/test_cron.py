@@ -36,7 +36,7 @@ def test_a_job_that_is_added_says_when_it_runs_next(cli: Run) -> None:
     assert (made["ceiling"], made["channel"], made["time_limit_seconds"]) == ("RESTRICTED", None, None)
     shown = cli("cron", "list").out
     assert shown.startswith("INTERNAL      next 2")
-    assert re.search(r" 07:30:00\+0[12]:00  30 7 \* \* 1-5 Europe/Berlin  digest\n  Sum up what is new\.\n\Z", shown)
+    assert re.search(r"T07:30:00\+0[12]:00  30 7 \* \* 1-5 Europe/Berlin  digest\n  Sum up what is new\.\n\Z", shown)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_standard_input_that_is_not_utf_8_is_a_wrong_argument(cli: Run, words: t
 
 def test_where_there_is_nothing_to_list_people_are_told(cli: Run) -> None:
     assert (cli("cron", "list").err, cli("cron", "list", "--json").err) == ("no jobs\n", "")
-    assert (cli("cron", "history").err, cli("cron", "history", "digest", "--json").err) == ("no runs\n", "")
+    assert (cli("cron", "history").err, cli("cron", "history", "--json").err) == ("no runs\n", "")
 
 
 def test_the_owner_sees_all_levels_unless_they_say_less(cli: Run) -> None:
@@ -107,6 +107,7 @@ def test_a_prompt_can_come_from_standard_input(cli: Run) -> None:
         (("add", "x", "@daily", ""), 2, "prompt"),
         (("show", "x"), 1, "name"),
         (("run-now", "x"), 1, "name"),
+        (("history", "x"), 1, "name"),
         (("history", "x", "--limit", "0"), 2, "limit"),
     ],
 )
@@ -149,6 +150,25 @@ def test_a_job_that_is_not_there_is_said_to_an_owner_with_the_level_and_a_comman
     cli("cron", "add", "low", "@daily", "x", "--level", "PUBLIC")
     below = "tidegate: name: no job has this name at INTERNAL; one exists at PUBLIC; use --level PUBLIC\n"
     assert cli("cron", verb, "low").err == below
+
+
+def test_the_history_of_a_job_that_never_was_is_not_found_and_that_of_a_deleted_one_is_shown(cli: Run) -> None:
+    cli(*ADD, "--level", "CONFIDENTIAL")
+    nowhere = "tidegate: name: no job has this name\n"
+    assert cli("cron", "history", "nope").err == cli("cron", "show", "nope").err == nowhere
+    assert cli("cron", "history", "digest", "--level", "INTERNAL").err == nowhere, "P5: as if it were not there"
+    assert cli("cron", "history", "digest").code == 0
+    cli("cron", "run-now", "digest", "--level", "CONFIDENTIAL")
+    assert cli("run", "--once").err == "tidegate run: 1 run\n"
+    cli("cron", "remove", "digest", "--level", "CONFIDENTIAL")
+    assert "run 2 " in cli("cron", "history", "digest").out
+
+
+def test_the_times_of_a_job_are_iso_with_a_t(cli: Run) -> None:
+    added = cli(*ADD, "--timezone", "UTC").out
+    assert re.search(r"next \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  ", added)
+    cli("cron", "run-now", "digest")
+    assert re.search(r"due \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, ", cli("cron", "history", "digest").out)
 
 
 def test_run_now_history_and_a_channel(cli: Run, home: Path, tmp_path: Path) -> None:

@@ -62,6 +62,17 @@ def test_no_hits_is_exit_0(cli: Run) -> None:
     assert cli("search", "nothing").code == cli("list").code == 0
 
 
+@pytest.mark.parametrize("query", ["", " ", "?!"])
+def test_a_search_without_a_word_says_so_and_not_where_else_to_look(cli: Run, query: str) -> None:
+    saved(cli, "k", "What?!")
+    ran = cli("search", query)
+    assert (ran.code, ran.out, ran.err) == (
+        0,
+        "",
+        "no match: the query holds no word; `tidegate list` shows every memory\n",
+    )
+
+
 def test_search_shows_the_best_match_first(cli: Run) -> None:
     saved(cli, "one", "the launch is in May")
     saved(cli, "two", "the launch of the launch pad: launch")

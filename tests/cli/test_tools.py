@@ -290,14 +290,21 @@ def test_check_explains_in_lines_for_people(configured: Path, cli: Run) -> None:
     refused = ran.out.splitlines()
     assert refused[0] == "no such tool: refused (P17): unknown tool: use only the listed tools"
     assert refused[2] == "  source none, sink none, definition unknown"
-    assert ran.err == (
-        "nothing is not a trusted tool (trusted: hostile__echo); `tidegate tools list` asks the servers for theirs\n"
-    )
+    advice = "nothing is not a trusted tool; `tidegate tools list` asks the servers for theirs. Trusted:\n"
+    assert ran.err == f"{advice}  hostile__echo\n"
 
 
 def test_check_of_a_tool_names_it_also_where_none_is_trusted(configured: Path, cli: Run) -> None:
     ran = cli("tools", "check", "hostile__echo")
-    assert (ran.code, "hostile__echo is not a trusted tool (trusted: none); " in ran.err) == (1, True)
+    assert ran.code == 1
+    assert ran.err.endswith("hostile__echo is not a trusted tool; `tidegate tools list` asks the servers for theirs\n")
+
+
+def test_check_of_no_tool_lists_ten_trusted_ones_a_line_each_and_counts_the_others(home: Path, cli: Run) -> None:
+    lists(home, *({**ECHO, "name": f"t{number:02}"} for number in range(13)))
+    cli("tools", "trust", "hostile", "--yes")
+    shown = cli("tools", "check", "nope").err.splitlines()[1:]
+    assert shown == [*(f"  hostile__t{number:02}" for number in range(10)), "  … and 3 more"]
 
 
 def test_check_of_a_session_that_nobody_made_is_refused(configured: Path, cli: Run) -> None:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "wakeups.md").read_text(encoding="utf-8")
 WORDS = " ".join(PAGE.split())
 UNIT = (ROOT / "contrib" / "systemd" / "tidegate.service").read_text(encoding="utf-8")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
 
 
 def blocks(language: str) -> list[str]:

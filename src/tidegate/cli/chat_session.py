@@ -19,6 +19,7 @@ from tidegate.core.starting import not_lowered
 from tidegate.errors import InvalidArgument, Refused, TidegateError
 from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
+from tidegate.search.analysis import analyse_query
 from tidegate.session import Session
 from tidegate.store import Store, fresh_id, utc_now
 
@@ -264,8 +265,10 @@ class Chat:
         for each in found:
             for line in output.short(each):
                 view.say(line)
-        if not found:
-            view.say("no memories" if not words else "no matches")
+        if words and not analyse_query(words):
+            view.say("no matches: there is no word in it")
+        elif not found:
+            view.say("no matches" if words else "no memories")
 
     def _forget(self, key: str, view: ChatView) -> None:
         with missing(output.NO_MEMORY, at=self._level, look="find the key with /memory WORDS"):

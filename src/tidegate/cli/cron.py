@@ -112,12 +112,14 @@ def remove(name: str) -> None:
 @click.argument("name", required=False, help="Name of the job. [default: the runs of the trigger]")
 @click.option("--limit", metavar="N", type=int, default=20, show_default=True, help="Maximum number of runs, 1 to 200.")
 def history(name: str | None, limit: int) -> None:
-    """Show the runs of a job with their results and deliveries. JSON: one object per line.
+    """Show the runs of a job with their results and deliveries, of a deleted one too. JSON: one object per line.
 
     The latest is first, by its start or, if it has not started, by its due time.
     """
     with open_session(Level.RESTRICTED) as session:
         runs = session.jobs.history(name, limit=limit)
+        if name is not None and not runs:
+            _find(session, name)
     for run, level in runs:
         show(_run(run, level), _told(run, level))
     if not runs:
@@ -267,4 +269,4 @@ def _time(at: datetime | None, zone: str = "UTC") -> str:
         return "-"
     with suppress(InvalidArgument):  # a system update may have removed the zone
         at = at.astimezone(read_zone(zone))
-    return at.isoformat(" ", "seconds").replace("+00:00", "Z")
+    return at.isoformat("T", "seconds").replace("+00:00", "Z")

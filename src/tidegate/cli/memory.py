@@ -12,6 +12,7 @@ from tidegate.cli import output
 from tidegate.cli.common import Command, info, missing, open_session, options, show, standard_input
 from tidegate.errors import InvalidArgument
 from tidegate.policy.levels import Level
+from tidegate.search.analysis import analyse_query
 from tidegate.tools import results
 
 _KEY = "Exact key of the memory."
@@ -86,7 +87,9 @@ def search(query: str, max_results: int | None, *, explain: bool, **filters: str
         return
     arguments = {"query": query, "max_results": max_results, **filters}
     result, level = _call("memory_search", lambda result: _short(result["results"]), **arguments)
-    if not result["results"]:
+    if not analyse_query(query):
+        info("no match: the query holds no word; `tidegate list` shows every memory")
+    elif not result["results"]:
         info(f"no match{' with these filters' if any(filters.values()) else ''}{_seen(level)}")
     if not result["complete"]:
         info("the search ended early: there may be more matches")

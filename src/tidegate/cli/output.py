@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +134,13 @@ def counted(number: int, one: str, more: str = "") -> str:
 
 
 NO_MEMORY = "key: no memory has this key"
+
+
+def at_most(lines: Sequence[str], most: int) -> Iterator[str]:
+    """Yield the first lines, and then how many are left out, if some are."""
+    yield from lines[:most]
+    if len(lines) > most:
+        yield f"… and {len(lines) - most} more"
 
 
 def elsewhere(error: TidegateError) -> str:

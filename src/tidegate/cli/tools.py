@@ -20,7 +20,7 @@ from tidegate.cli.common import (
     refuse_both,
     show,
 )
-from tidegate.cli.output import escape
+from tidegate.cli.output import at_most, escape
 from tidegate.errors import InvalidArgument, Refused
 from tidegate.policy.decisions import Allow, Decision, PolicyRule
 from tidegate.policy.levels import Level
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _UNREACHABLE = "unreachable"
 _UNUSABLE = "unusable"
+_NAMES_MAX = 10
 _CALLER = {
     "agent": "Agent of the session. [default: assistant]",
     "session": "Session of the call.",
@@ -101,8 +102,11 @@ def check(tool: str) -> int:
     }
     show(explained, _explanation(explained))
     if pin is not Pin.TRUSTED:
-        trusted = ", ".join(catalog(servers.values(), pins)) or "none"
-        info(f"{tool} is not a trusted tool (trusted: {trusted}); `tidegate tools list` asks the servers for theirs")
+        trusted = list(catalog(servers.values(), pins))
+        advice = "`tidegate tools list` asks the servers for theirs"
+        info(f"{tool} is not a trusted tool; {advice}{'. Trusted:' if trusted else ''}")
+        for line in at_most(trusted, _NAMES_MAX):
+            info(f"  {line}")
     return 0 if isinstance(decision, Allow) else 1
 
 
