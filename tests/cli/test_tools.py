@@ -13,6 +13,7 @@ from tests.conftest import Ran, Run
 from tests.gateway.conftest import HOSTILE
 
 from tidegate.cli import common as cli_common
+from tidegate.cli.tool_changes import IN_SHORT
 from tidegate.gateway.catalog import catalog_name
 from tidegate.gateway.pins import Pins
 from tidegate.gateway.tool_list import ToolList
@@ -114,8 +115,12 @@ def test_a_server_that_config_toml_does_not_name_is_refused(configured: Path, cl
 def test_trust_shows_what_there_is_to_look_at_and_changes_nothing_on_a_dry_run(configured: Path, cli: Run) -> None:
     ran = cli("tools", "trust", "hostile", "--dry-run")
     assert (ran.code, ran.out) == (0, "hostile: nothing was changed\n")
-    assert ran.err.startswith("hostile: asking for its tools\nnew: echo\n")
-    assert '  + "description": "Says the same again.",\n' in ran.err
+    echo = "new: echo\n  Says the same again.\n  arguments: text?: string\n"
+    assert ran.err == f"hostile: asking for its tools\n{echo}{IN_SHORT}\n"
+    full = cli("tools", "trust", "hostile", "--dry-run", "--full").err
+    assert full.startswith("hostile: asking for its tools\nnew: echo\n")
+    assert '  + "description": "Says the same again.",\n' in full
+    assert IN_SHORT not in full
     assert Pins(configured).of("hostile") == {}
 
 
@@ -141,7 +146,7 @@ def test_trust_asks_at_a_terminal(
         cli_common, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True), stdout=sys.stdout)
     )
     assert cli("tools", "trust", "hostile").code == code
-    assert asked == ["Trust the tools of hostile as they are now?"]
+    assert asked == ["Trust 1 new tool of hostile?"]
     assert bool(Pins(configured).of("hostile")) is answer
 
 
@@ -151,10 +156,16 @@ def test_p14_a_changed_definition_is_shown_and_trusted_anew(configured: Path, cl
     configure(configured, "other-words")
     assert rows(cli("tools", "list", "--json")) == [row("changed")]
     ran = cli("tools", "trust", "hostile", "--dry-run")
-    assert ran.err.startswith("hostile: asking for its tools\nchanged: echo\n")
-    assert '  - "description": "Says the same again.",\n' in ran.err
-    assert "type" not in ran.err, "what stands as it stood is not shown as changed"
-    assert '  + "description": "Says\\u001b[2J something else.",\n' in ran.err
+    assert ran.err.splitlines()[1:-1] == [
+        "changed: echo",
+        "  description",
+        '    - "Says the same again."',
+        '    + "Says\\u001b[2J something else."',
+    ]
+    full = cli("tools", "trust", "hostile", "--dry-run", "--full").err
+    assert '  - "description": "Says the same again.",\n' in full
+    assert "type" not in full, "what stands as it stood is not shown as changed"
+    assert '  + "description": "Says\\u001b[2J something else.",\n' in full
     found = cli("tools", "trust", "hostile", "--yes", "--json").json
     assert (found["server"], found["trusted"], found["tools"][0]["pin"]) == ("hostile", True, "changed")
     assert found["tools"][0]["before"]["description"] == pinned.description

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from tidegate.cli.common import (
     show,
 )
 from tidegate.cli.output import at_most, escape
+from tidegate.cli.tool_changes import IN_SHORT, question, short, whole
 from tidegate.errors import InvalidArgument, Refused
 from tidegate.policy.decisions import Allow, Decision, PolicyRule
 from tidegate.policy.levels import Level
@@ -116,8 +116,12 @@ def check(tool: str) -> int:
 @click.argument("name", help="Name of the server.")
 @click.option("--dry-run", is_flag=True, help="Only show what is new or changed.")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
-def trust(name: str, dry_run: bool, yes: bool) -> int:
+@click.option("--full", is_flag=True, help="Show each new or changed definition whole, as --json does.")
+def trust(name: str, dry_run: bool, yes: bool, full: bool) -> int:
     """Show what is new or changed in a server's tools, and trust it.
+
+    In short: of a new tool the first line of its description and its arguments, of a changed one each place that
+    differs, before and after. Whatever is cut off is counted. --full shows all.
 
     A new tool cannot be called until you trust it. If a trusted tool changes, no tool of that server can be called
     until you trust the change.
@@ -132,14 +136,17 @@ def trust(name: str, dry_run: bool, yes: bool) -> int:
     kept = {tool: pin for tool, pin in pinned.items() if tool in listing.unusable}
     found = {**listing.definitions, **kept}
     states = compare(pinned, found)
-    for tool, state in states.items():
-        _show_change(tool, state, pinned.get(tool), found.get(tool))
+    news = {tool: state for tool, state in states.items() if state is not Pin.TRUSTED}
+    for tool, state in news.items():
+        for line in (whole if full else short)(tool, state, pinned.get(tool), found.get(tool)):
+            info(line)
+    if news and not full:
+        info(IN_SHORT)
     for tool, why in listing.unusable.items():
         info(f"{_UNUSABLE}: {tool}: {why}")
-    news = any(state is not Pin.TRUSTED for state in states.values())
-    question = f"Trust the tools of {escape(name)} as they are now?"
     unasked = "without a terminal, look with --dry-run first, then give --yes"
-    trusting = news and not dry_run and (yes or agreed(question, unasked=unasked))
+    asking = bool(news) and not dry_run
+    trusting = asking and (yes or agreed(question(escape(name), news.values()), unasked=unasked))
     if trusting:
         pins.trust(name, found.values(), utc_now())
     usable = {tool: pin for tool, pin in states.items() if tool not in kept}
@@ -279,21 +286,3 @@ def _change(pin: Pin, tool: str, before: Definition | None, after: Definition | 
     if pin is Pin.TRUSTED:
         return {"tool": tool, "pin": str(pin)}
     return {"tool": tool, "pin": str(pin), "before": before and before.to_dict(), "after": after and after.to_dict()}
-
-
-def _show_change(tool: str, pin: Pin, before: Definition | None, after: Definition | None) -> None:
-    """Write the difference between both definitions to standard error, for people."""
-    import difflib
-
-    if pin is Pin.TRUSTED:
-        return
-    info(f"{pin}: {tool}")
-    for line in difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2):
-        if not line.startswith(("---", "+++", "@@")):
-            info(f"  {line}")
-
-
-def _lines(definition: Definition | None) -> list[str]:
-    if definition is None:
-        return []
-    return json.dumps(definition.to_dict(), indent=1, ensure_ascii=False, sort_keys=True).split("\n")
