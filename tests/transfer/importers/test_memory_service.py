@@ -48,6 +48,7 @@ def test_a_list_and_the_results_of_a_search_read_the_same() -> None:
 
 def test_the_usual_type_is_no_tag_and_tags_may_be_one_text() -> None:
     assert only({**ENTRY, "tags": " a, b,, ", "memory_type": "note"}).tags == ["a", "b"]
+    assert only({**ENTRY, "tags": '["a", "b"]', "memory_type": "note"}).tags == ["a", "b"]
     assert only({**ENTRY, "tags": None, "memory_type": None}).tags == []
     assert only({**ENTRY, "tags": 5}).tags == [5, "fact"]  # the import refuses it
 
@@ -66,7 +67,8 @@ def test_a_time_may_be_there_as_text_alone() -> None:
         ({"metadata": "no JSON"}, None),
         ({"tags": ["classification:restricted"]}, "RESTRICTED"),
         ({"tags": "a, proj:level:Confidential"}, "CONFIDENTIAL"),
-        ({"tags": ["topic:restricted", "classification:mammals", 5]}, None),
+        ({"tags": ["topic:restricted", "level:beginner", 5]}, None),
+        ({"tags": ["classification:secret"]}, UNREADABLE),
         ({"classification": "secret"}, UNREADABLE),
     ],
 )

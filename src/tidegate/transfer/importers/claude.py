@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tidegate.transfer.importers.labels import label_in
+from tidegate.transfer.importers.labels import highest, label_in
+from tidegate.transfer.importers.own_labels import label_in_text
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, first_of, slug
 from tidegate.transfer.importers.source_file import (
     OWN,
@@ -52,11 +53,12 @@ def read_claude(document: object) -> Memories:
         else:
             label = label_in(account)  # of the complete account: it may concern any of its texts
             for found in _account(place, account):
-                yield replace(found, label=label) if isinstance(found, RawMemory) else found
+                yield replace(found, label=highest((label, found.label))) if isinstance(found, RawMemory) else found
 
 
 def read_sections(text: str, key: str, place: str, tags: Iterable[str] = ()) -> Iterator[RawMemory]:
-    """Yield the memories of a text: one per section, named after its heading."""
+    """Yield the memories of a text: one per section, named after its heading. A label in the text is that of each."""
+    label = label_in_text(text)
     used: Counter[str] = Counter()
     for section in _sections(text):
         content = "\n".join(section.lines).strip()
@@ -64,7 +66,9 @@ def read_sections(text: str, key: str, place: str, tags: Iterable[str] = ()) -> 
             name = "-".join(part for part in (key, slug(section.heading)) if part)
             used[name] += 1
             unique = f"{name}{_REPEATED.get(used[name], f'+{used[name]}')}"  # no slug contains a plus
-            yield RawMemory(place=f"{place}, line {section.number}", key=unique, content=content, tags=list(tags))
+            yield RawMemory(
+                place=f"{place}, line {section.number}", key=unique, content=content, tags=list(tags), label=label
+            )
 
 
 def _account(place: str, account: Mapping[str, object]) -> Memories:

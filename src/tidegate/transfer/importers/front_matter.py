@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any
 
 from tidegate.policy.levels import Level
-from tidegate.transfer.importers.labels import UNREADABLE, highest, label_in
+from tidegate.transfer.importers.labels import UNREADABLE, highest, label_in, may_be_in_object
 
 CHARS_MAX = 64 * 1024
 """The maximum length of front matter."""
@@ -31,7 +31,6 @@ _PLAIN_TAGS = frozenset(
 )
 _NULLS = ("", "~", "null", "Null", "NULL")
 _MENTION = re.compile(r"(?:^|\r)[^\w\r\n]*classification\W{0,3}[:=：]", re.IGNORECASE | re.MULTILINE)
-_IN_FLOW = re.compile(r"[{,\"']\s{0,9}classification\W{0,3}[:=]", re.IGNORECASE)
 _LEVELS = "|".join(Level.__members__)
 _NAMED = re.compile(rf"(?:level|taint|sensitivity)\W{{0,3}}[:=]\s{{0,9}}[\"']?(?:{_LEVELS})\b", re.IGNORECASE)
 _LEVEL_HELD = re.compile(rf"[:=：]\W{{0,9}}(?:{_LEVELS})\b", re.IGNORECASE)
@@ -129,7 +128,7 @@ def _check_no_label(text: str) -> None:
     hidden = label is not None
     # An empty line below it makes the opening line a rule between two parts of the text.
     mentioned = _MENTION.search(start + (whole if opened and ended and first else first))
-    if hidden or mentioned or (in_flow and (_IN_FLOW.search(start + first) or _NAMED.search(start + first))):
+    if hidden or mentioned or (in_flow and may_be_in_object(start + first)):
         raise UnreadableError("it has a label outside its front matter, or in front matter of an unknown kind")
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 
 from tidegate.files import TextLine
 from tidegate.transfer.importers.labels import highest, label_beside, label_in
+from tidegate.transfer.importers.own_labels import label_in_text
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected
 from tidegate.transfer.importers.source_file import (
     OWN,
@@ -95,6 +96,7 @@ def _take(nodes: dict[str, _Node], place: str, item: object, kind: object) -> Re
         node.kind = item["entityType"]
         node.observations += [text for text in item["observations"] if text not in node.known]
         node.known.update(item["observations"])
+        node.label = highest((node.label, *map(label_in_text, item["observations"])))
     elif kind == "relation" and _is_relation(item):
         start, end, relation = (item[name] for name in _RELATION_FIELDS)
         node = nodes.setdefault(start, _Node(place))

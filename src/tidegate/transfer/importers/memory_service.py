@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from tidegate.transfer.importers.labels import highest, label_beside, label_in, named_level
+from tidegate.transfer.importers.labels import highest, label_beside, label_in
 from tidegate.transfer.importers.raw_memory import RawMemory, Rejected, Source, first_of, key_for
 from tidegate.transfer.importers.source_file import (
     OWN,
@@ -57,31 +56,22 @@ def _memory(place: str, item: object, label: object) -> RawMemory | Rejected:
     if item.get("deleted_at") is not None:
         return Rejected(place, "was deleted at the source", refused=False)
     content, tags = item.get("content"), _tags(item)
-    metadata = item.get("metadata")
-    in_text = label_in(json_of(metadata)) if isinstance(metadata, str) else None
     return RawMemory(
         place=place,
         key=key_for(Source.MEMORY_SERVICE, str(content)),
         content=content,
         tags=tags,
-        label=highest((label, in_text, *_labels_in_tags(tags))),
+        label=label,
         created_at=first_of(item, "created_at", "created_at_iso"),
         updated_at=first_of(item, "updated_at", "updated_at_iso"),
     )
 
 
 def _tags(item: dict[str, Any]) -> list[object]:
-    """Return the tags of a list, or of a text with commas between them, and an unusual type."""
+    """Return the tags of a list, of its JSON, or of a text with commas between them, and an unusual type."""
     tags, kind = item.get("tags"), item.get("memory_type")
     if isinstance(tags, str):
-        tags = [tag for tag in map(str.strip, tags.split(",")) if tag]
+        listed = json_of(tags)
+        tags = listed if isinstance(listed, list) else [tag for tag in map(str.strip, tags.split(",")) if tag]
     found = list(tags) if isinstance(tags, list) else [tags] if tags is not None else []
     return [*found, kind] if kind and kind != _USUAL_TYPE else found
-
-
-def _labels_in_tags(tags: Iterable[object]) -> Iterable[object]:
-    """Yield the labels of tags in a namespace, such as `classification:restricted`."""
-    for tag in tags:
-        space, _, value = tag.rpartition(":") if isinstance(tag, str) else ("", "", "")
-        if named_level(value.strip()) is not None:
-            yield label_in({space: value.strip()})

@@ -24,6 +24,7 @@ from tidegate.transfer.importers import (
     tidegate_export,
     triggerfish,
 )
+from tidegate.transfer.importers.own_labels import with_own_labels
 from tidegate.transfer.importers.raw_memory import Source
 from tidegate.transfer.importers.source_file import (
     Clue,
@@ -131,7 +132,8 @@ def _has_conversations(document: object) -> bool:
 
 
 def _opened(chosen: Source, named: Source | None, file: SourceFile, modified_at: float | None) -> OpenedSource:
-    return OpenedSource(chosen, named is None, modified_at, _READERS[chosen](file))
+    read = _READERS[chosen](file)
+    return OpenedSource(chosen, named is None, modified_at, lambda: with_own_labels(chosen, read()))
 
 
 def recognise(clue: Clue) -> Source | None:
