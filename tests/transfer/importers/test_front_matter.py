@@ -156,6 +156,7 @@ def test_a_note_that_is_not_read_rightly_is_never_taken_in_below_its_label(front
         "---\n**bold**\n---\n'q\n\nclassification: RESTRICTED\nwords",
         "? classification\nclassificátion: RESTRICTED\n\nwords\n...\n\nbody",
         "Classification: mammals\n\nclassification: RESTRICTED\n---\nbody",
+        "level:\n- draft\n- Restricted (board)\n---\nbody",
         "---\n**a\n'classi': x\n",
         "---toml\nclassification = 'RESTRICTED'\n---\nbody",
         " ---\n classification: RESTRICTED\n ---\nbody",
@@ -212,6 +213,7 @@ def test_a_label_in_a_block_of_any_kind_is_read_or_the_note_refused(text: str) -
     "text",
     [
         "---\nno end",
+        "High-level plan: keep this internal\n\nmore\n\n---\n\nend",
         "Classification: mammals\n\nWhales.\n\n---\n\nmore\n",
         "**Classification:** mammals\n\nWhales.\n\n---\n\nmore\n",
         "---\n**Bold** words, see https://example.org\n\nmore: text\n",

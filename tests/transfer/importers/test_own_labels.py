@@ -99,7 +99,18 @@ def test_p10_no_sign_around_a_level_hides_it(field: str, before: str, level: Lev
         (["classification:secret"], UNREADABLE),
         ("a classification:secret", UNREADABLE),
         (["classification:"], UNREADABLE),
-        (["level:beginner", "sensitivity=high", "classification", "topic:restricted", 5, None], None),
+        (
+            [
+                "ml/classification/binary",
+                "level:beginner",
+                "sensitivity=high",
+                "classification",
+                "topic:restricted",
+                5,
+                None,
+            ],
+            None,
+        ),
         (None, None),
     ],
 )
@@ -186,9 +197,10 @@ def test_p10_a_type_of_basic_memory_is_a_tag(tmp_path: Path) -> None:
 
 
 def test_p10_one_labelled_file_of_claude_leaves_the_others_free(tmp_path: Path) -> None:
-    files = [{"path": "a", "content": HEAD}, {"path": "b", "content": "x"}]
+    labelled = [{"path": "a", "content": HEAD}, {"content": '{"level": "RESTRICTED"}'}, {"level": RESTRICTED}]
+    files = [{"path": "a", "content": "x", **each} for each in [*labelled, {}]]
     (tmp_path / "source").write_text(json.dumps([{"memory_files": files}]))
-    assert labels(tmp_path / "source", Source.CLAUDE) == [RESTRICTED, None]
+    assert labels(tmp_path / "source", Source.CLAUDE) == [RESTRICTED] * 3 + [None]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tidegate.transfer.importers.source_file import (
     read_document,
 )
 
-_FIELDS = ("conversations_memory", "project_memories", "memory_files")
+_FIELDS = _SUMMARY, _PROJECTS, _FILES = "conversations_memory", "project_memories", "memory_files"
 _EXPECTED = "has no Claude memories; expected `conversations_memory`, `project_memories` or `memory_files`"
 _MARKED = re.compile(r"#{1,6}\s")
 _BOLD = re.compile(r"\*\*(?P<stars>[^*]+?):?\*\*:?|__(?P<lines>[^_]+?):?__:?")
@@ -51,7 +51,8 @@ def read_claude(document: object) -> Memories:
         elif len(accounts) > 1 and not account.keys() & set(_FIELDS):
             yield Rejected(place, "has no memories of a known form")
         else:
-            label = label_in(account)  # of the complete account: it may concern any of its texts
+            beside = {name: held for name, held in account.items() if name not in (_SUMMARY, _FILES)}
+            label = label_in(beside)  # it may concern any of its texts
             for found in _account(place, account):
                 yield replace(found, label=highest((label, found.label))) if isinstance(found, RawMemory) else found
 
@@ -92,7 +93,7 @@ def _file(place: str, file: object) -> RawMemory | Rejected:
     name, content = (first_of(file, *each) for each in names) if isinstance(file, dict) else (None, None)
     if not isinstance(name, str) or not isinstance(content, str):
         return Rejected(place, "is not a known kind of file")
-    return RawMemory(place=place, key=f"claude-file-{name}", content=content, tags=["claude"])
+    return RawMemory(place=place, key=f"claude-file-{name}", content=content, tags=["claude"], label=label_in(file))
 
 
 @dataclass(slots=True)

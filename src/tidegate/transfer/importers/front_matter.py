@@ -34,6 +34,9 @@ _MENTION = re.compile(r"(?:^|\r)[^\w\r\n]*classification\W{0,3}[:=：]", re.IGNO
 _LEVELS = "|".join(Level.__members__)
 _NAMED = re.compile(rf"(?:level|taint|sensitivity)\W{{0,3}}[:=]\s{{0,9}}[\"']?(?:{_LEVELS})\b", re.IGNORECASE)
 _LEVEL_HELD = re.compile(rf"[:=：]\W{{0,9}}(?:{_LEVELS})\b", re.IGNORECASE)
+_STATED = re.compile(rf"[&!\\]|(?<![^\W\d_] )\b(?:{_LEVELS})\b", re.IGNORECASE)
+"""A level that may be a value, not a word within a sentence."""
+
 _BOLD = re.compile(r"\s*\*\*\S")  # neither YAML nor TOML begins so
 _LIKE_FIELD = re.compile(r"^(?!\*\*[^\"'\n]*$).*?(?::(?!//)|[：={%])", re.MULTILINE)
 _OTHER_BREAKS = re.compile("[\x85\u2028\u2029]")
@@ -125,7 +128,8 @@ def _check_no_label(text: str) -> None:
     if not in_flow and first != whole and label in (None, UNREADABLE) and not _LEVEL_HELD.search(whole):
         # A paragraph, then others, then a rule: in text that is no YAML, `Classification: mammals` is no label.
         label, start, first = None if label is None else _label_in_yaml(whole), "", ""
-    hidden = label is not None
+    in_prose = not in_flow and label != UNREADABLE and not _STATED.search(whole)
+    hidden = label is not None and not in_prose
     # An empty line below it makes the opening line a rule between two parts of the text.
     mentioned = _MENTION.search(start + (whole if opened and ended and first else first))
     if hidden or mentioned or (in_flow and may_be_in_object(start + first)):

@@ -27,7 +27,7 @@ _VALUES = re.compile(r"[^\s(),.;\u200b\u2060\ufeff]+")
 _WORDS = re.compile(r"[^\W\d_]+")
 _MARKUP = "*_`~:"
 _BETWEEN_TAGS = re.compile(r"[,;\n]")
-_AFTER_KEY = re.compile(r"[:=/]")
+_SIGN = re.compile(r"[:=/]")
 _JSON_STARTS = ("{", "[", '"')
 _IN_OBJECT = re.compile(
     rf"[{{,\"']\s{{0,9}}{_NAME}\W{{0,3}}[:=]"
@@ -130,12 +130,14 @@ def _labels(value: object) -> Iterator[object]:
 def _labels_in_tag_text(text: str) -> Iterator[object]:
     """Yield the labels of tags such as `classification:restricted` or `team:level=internal`."""
     for tag in _BETWEEN_TAGS.split(unicodedata.normalize("NFKC", text)):
-        parts = _AFTER_KEY.split(tag)
-        for place, part in enumerate(parts[:-1]):
-            key = _key("".join(part.split()[-1:])) or _key(part)
+        start = 0
+        for sign in _SIGN.finditer(tag):
+            name, start = tag[start : sign.start()], sign.end()
+            key = _key("".join(name.split()[-1:])) or _key(name)
             if key in (_Key.LABEL, _Key.LEVEL):
-                levels = list(_levels_in(" ".join(parts[place + 1 :])))
-                yield from levels or ([UNREADABLE] if key is _Key.LABEL else [])
+                levels = list(_levels_in(tag[start:]))
+                is_field = key is _Key.LABEL and sign[0] != "/"  # `classification/binary` is a tag below another
+                yield from levels or ([UNREADABLE] if is_field else [])
                 break
 
 
