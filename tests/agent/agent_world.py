@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tests.yardstick.worlds import Answer, World, time_of, tool_call
 
 from tidegate.agent.loop import Agent, AgentSettings
 from tidegate.agent.messages import AssistantMessage, ToolCall, ToolResult
+from tidegate.agent.prompt import Prompt, ReplyDelta
 from tidegate.agent.toolbox import Toolbox
 from tidegate.agent.transcript import History
 from tidegate.session import Session
@@ -43,6 +44,13 @@ def _told(steps: t.Trace) -> Iterator[t.Step]:
         yield t.Step(2 * step.index + 1, op)
 
 
+class Doing(Played):
+    """A model that plays its part, and sums up a conversation that became too long for it."""
+
+    def stream(self, prompt: Prompt) -> AsyncIterator[ReplyDelta]:
+        return super().stream(prompt) if prompt.tools else Played("they talked").stream(prompt)
+
+
 class AgentWorld(World):
     """Runs what a session does through the loop."""
 
@@ -61,12 +69,12 @@ class AgentWorld(World):
         if isinstance(op, UNTOLD):
             return super()._verb(index, op, session)
         if isinstance(op, t.Say):
-            return self._answer(session, op.content, Played("well")), None
+            return self._answer(session, op.content, Doing("well")), None
         if isinstance(op, t.Context):
-            return self._answer(session, op.query or "what do you know?", Played("much")), None
+            return self._answer(session, op.query or "what do you know?", Doing("much")), None
         name, arguments = tool_call(op, self._cursors)
         call = ToolCall(f"call-{index}", name, json.dumps(arguments))
-        answer = self._answer(session, "do it", Played(AssistantMessage("", (call,)), "done"))
+        answer = self._answer(session, "do it", Doing(AssistantMessage("", (call,)), "done"))
         if isinstance(op, t.Page):
             self._cursors[index] = _cursor(answer["result"])
         return answer, None
