@@ -133,7 +133,9 @@ class TestAChain:
         assert (sequence, "does not follow" in text) == (4, True)
 
     def test_with_an_entry_before_the_first_breaks_at_once(self, home: Path) -> None:
-        spoil(home, "INSERT INTO audit SELECT 0, at, session, action, detail, '', previous, hash FROM audit LIMIT 1")
+        spoil(
+            home, "INSERT INTO audit SELECT 0, at, session, action, detail, '', previous_hash, hash FROM audit LIMIT 1"
+        )
         assert [sequence for sequence, _ in problems(home)] == [1]
 
     def test_whose_tail_was_cut_is_found_only_by_its_anchor(self, home: Path) -> None:

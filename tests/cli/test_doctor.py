@@ -28,7 +28,7 @@ def test_a_home_that_is_not_there_is_exit_0_and_not_made(cli: Run, home: Path) -
 
 def test_findings_are_exit_1_and_say_what_to_do(cli: Run, home: Path) -> None:
     cli("save", "k", "one", "--level", "PUBLIC")
-    raw(database(home), "DELETE FROM tags", "UPDATE audit SET detail = 'forged'")
+    raw(database(home), "DELETE FROM tagged", "UPDATE audit SET detail = 'forged'")
     ran = cli("doctor")
     assert ran.code == 1
     assert ran.out.splitlines()[0].startswith("error     agents/assistant/public.db: audit entry 1: ")
@@ -59,20 +59,20 @@ def test_anchors_are_met_as_audit_verify_meets_them(cli: Run, home: Path, tmp_pa
     anchors = tmp_path / "anchors.jsonl"
     anchors.write_bytes(cli("audit", "anchor").stdout)
     assert cli("doctor", "--anchor", str(anchors)).code == 0
-    raw(database(home), "DELETE FROM audit", "DELETE FROM records", "DELETE FROM tags")
+    raw(database(home), "DELETE FROM audit", "DELETE FROM records", "DELETE FROM tagged")
     assert "was anchored at 1" in cli("doctor", "--anchor", str(anchors)).out
     assert cli("doctor", "--anchor", str(tmp_path / "none"), "--json").error["argument"] == "anchor"
 
 
 def test_repair_puts_right_what_is_safe_to_and_exit_is_1_while_anything_is_left(cli: Run, home: Path) -> None:
     cli("save", "k", "one", "--tag", "t", "--level", "PUBLIC")
-    raw(database(home), "DELETE FROM tags")
+    raw(database(home), "DELETE FROM tagged")
     home.chmod(0o755)
     ran = cli("doctor", "--repair")
     assert ran.code == 0
     assert [line.split()[0] for line in ran.out.splitlines()] == ["repaired", "repaired"]
     assert ran.err.endswith("\n2 repaired\n")
-    raw(database(home), "DELETE FROM tags", "UPDATE audit SET detail = 'forged'")
+    raw(database(home), "DELETE FROM tagged", "UPDATE audit SET detail = 'forged'")
     ran = cli("doctor", "--repair", "--json")
     assert ran.code == 1
     assert [json.loads(line)["repaired"] for line in ran.out.splitlines()] == [True, False]

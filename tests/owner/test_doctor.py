@@ -519,9 +519,9 @@ def test_an_index_that_agrees_with_itself_and_not_with_the_memories_is_found_and
 @pytest.mark.parametrize(
     "change",
     [
-        "DELETE FROM tags WHERE key = 'k3'",
-        "INSERT INTO tags VALUES ('memory', 'x', 'k3', 0)",
-        "UPDATE tags SET saved_at = 0",
+        "DELETE FROM tagged WHERE key = 'k3'",
+        "INSERT INTO tagged VALUES ('memory', 'x', 'k3', 0)",
+        "UPDATE tagged SET saved_at = 0",
     ],
 )
 def test_tags_that_disagree_with_the_memories_are_found_and_made_anew(made: Path, change: str) -> None:
@@ -560,7 +560,7 @@ def test_a_file_that_is_busy_all_the_time_is_a_finding_and_not_an_end(
     monkeypatch.setattr(sqlite_connection, "BUSY_TIMEOUT_MS", 1)
     with contextlib.closing(apsw.Connection(str(database(made)))) as writer:
         writer.pragma("locking_mode", "exclusive")
-        writer.execute("BEGIN EXCLUSIVE; DELETE FROM tags")
+        writer.execute("BEGIN EXCLUSIVE; DELETE FROM tagged")
         assert {finding.where for finding in examined(made)} == {LOW}
         writer.execute("ROLLBACK")
 
@@ -578,7 +578,7 @@ def test_a_repair_that_meets_a_writer_is_a_finding(made: Path, monkeypatch: pyte
 
 
 def test_all_that_is_wrong_at_once_is_found_at_once(made: Path) -> None:
-    spoil(database(made), "DELETE FROM statistics", "DELETE FROM tags")
+    spoil(database(made), "DELETE FROM statistics", "DELETE FROM tagged")
     spoil(made / "control.db", "UPDATE sessions SET taint = 'SECRET'")
     database(made, Level.INTERNAL).write_bytes(b"no database" * 1000)
     made.chmod(0o755)

@@ -71,7 +71,7 @@ def _index(owner_compartment: OwnerCompartment, home: Path) -> Iterator[str]:
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         live = {(row[0]): row[1] for row in connection.execute("SELECT key, id FROM records WHERE deleted_at IS NULL")}
         indexed = {row[0] for row in connection.execute("SELECT id FROM terms_docsize")}
-        tags = sorted(connection.execute("SELECT key, tag, saved_at FROM tags").fetchall())
+        tags = sorted(connection.execute("SELECT key, tag, saved_at FROM tagged").fetchall())
         connection.execute("CREATE VIRTUAL TABLE temp.indexed USING fts5vocab(main, terms, 'row')")
         counted = dict(connection.execute("SELECT term, doc FROM temp.indexed").fetchall())
         vocabulary = {word for (word,) in connection.execute("SELECT word FROM vocabulary")}

@@ -320,7 +320,7 @@ def test_a_home_that_was_not_touched_is_sound(made: Path) -> None:
         "UPDATE audit SET detail = 'x' WHERE sequence = 3",
         "DELETE FROM audit WHERE sequence = 3",
         "UPDATE records SET content = 'x' WHERE key = 'k3'",
-        "DELETE FROM tags WHERE key = 'k3'",
+        "DELETE FROM tagged WHERE key = 'k3'",
         "DELETE FROM vocabulary",
         "UPDATE statistics SET documents = documents + 1",
         "UPDATE records SET deleted_at = 1 WHERE key = 'k3'",

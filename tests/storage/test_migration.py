@@ -22,6 +22,7 @@ from tidegate.store import utc_now
 
 FIXTURES = {version: Path(__file__).parent / "fixtures" / f"schema-{version}.zip" for version in (1, 2, 3)}
 AGENT = "assistant"
+TABLES = "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name"
 
 
 @pytest.fixture(params=FIXTURES)
@@ -165,13 +166,12 @@ def test_a_kill_while_the_copy_is_made_leaves_no_half_of_one_that_would_be_taken
 
 
 def test_a_migrated_file_has_the_tables_of_a_fresh_one(old: Path, tmp_path: Path) -> None:
-    tables = "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name"
     with tidegate.open(old) as store:
         store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
     with tidegate.open(tmp_path / "fresh") as store:
         store.session(AGENT, level=Level.PUBLIC).memory.save("k", "v")
-    assert raw(database(old), tables) == raw(database(tmp_path / "fresh"), tables)
-    assert raw(old / "control.db", tables) == raw(tmp_path / "fresh" / "control.db", tables)
+    assert raw(database(old), TABLES) == raw(database(tmp_path / "fresh"), TABLES)
+    assert raw(old / "control.db", TABLES) == raw(tmp_path / "fresh" / "control.db", TABLES)
 
 
 def test_m01_sessions_stand_where_they_stood_and_no_copy_of_them_is_left(old: Path) -> None:
@@ -207,6 +207,88 @@ def test_a_home_of_the_last_version_opens_as_it_is_and_its_memories_can_be_pinne
         assert all(verdict.holds for verdict in owner.verify())
 
 
+def back_to_the_fifth_schema(db: apsw.Connection) -> None:
+    db.execute("ALTER TABLE tagged RENAME TO tags")
+    db.execute("ALTER TABLE audit RENAME COLUMN previous_hash TO previous")
+    db.pragma("user_version", 5)
+
+
+def test_a_file_of_the_fifth_schema_keeps_its_tags_and_gets_the_tables_of_a_fresh_one(home: Path) -> None:
+    with tidegate.open(home) as store:
+        store.session(AGENT, level=Level.PUBLIC).memory.save("k", "words", ["Work"])
+    fresh = raw(database(home), TABLES)
+    tagged = raw(database(home), "SELECT * FROM tagged")
+    with closing(apsw.Connection(str(database(home)))) as db:
+        back_to_the_fifth_schema(db)
+    with tidegate.open(home) as store:
+        memory = store.session(AGENT, level=Level.PUBLIC).memory
+        assert [each.key for each in memory.list("work")] == ["k"]
+    assert raw(database(home), TABLES) == fresh
+    assert raw(database(home), "SELECT * FROM tagged") == tagged != []
+
+
+STATEMENTS_OF_THE_LAST_VERSION = {
+    "an entry": "SELECT sequence, at, session, action, detail, commitment, previous, hash FROM audit "
+    "ORDER BY sequence DESC LIMIT 1",
+    "a tag": "INSERT INTO tags VALUES ('memory', 'Work', 'tea')",
+    "no tag": "DELETE FROM tags WHERE kind = 'memory' AND tag = 'Work' AND key = 'tea'",
+    "the memories of a tag": "SELECT key FROM tags CROSS JOIN records USING (kind, key) WHERE tag = 'Work'",
+}
+"""Every write of that version entered itself in the audit, after it had read the last entry."""
+
+
+@pytest.mark.parametrize("statement", STATEMENTS_OF_THE_LAST_VERSION.values(), ids=STATEMENTS_OF_THE_LAST_VERSION)
+@pytest.mark.parametrize("version", [3], indirect=True)
+def test_a_program_of_the_last_version_that_stays_open_through_a_migration_writes_nothing(
+    old: Path, statement: str
+) -> None:
+    with closing(apsw.Connection(str(database(old)))) as still_open:
+        for each in ("BEGIN", statement, "ROLLBACK"):
+            still_open.execute(each).fetchall()  # so it is prepared
+        with tidegate.open(old) as store:
+            store.session(AGENT, level=Level.PUBLIC).memory.get("tea")
+        with pytest.raises(apsw.SQLError, match="no such"), still_open:
+            still_open.execute("UPDATE records SET updated_at = 0 WHERE key = 'tea'; " + statement).fetchall()
+    with tidegate.open(old) as store:
+        store.session(AGENT, level=Level.PUBLIC).memory.save("tea", "black", ["Work"])
+        assert all(verdict.holds for verdict in store.owner(AGENT).verify())
+    assert [each for each in Doctor(old, utc_now, False, lambda _: None).examine() if "tags" in each.problem] == []
+
+
+def asked(path: Path, statement: str) -> list[tuple[object, ...]]:
+    """Run a statement beside an open store, through the same library: another's locks would end the store's."""
+    with closing(apsw.Connection(str(path))) as db:
+        return db.execute(statement).fetchall()
+
+
+def test_a_file_that_a_newer_version_upgraded_meanwhile_is_not_written(home: Path) -> None:
+    with tidegate.open(home) as store:
+        session = store.session(AGENT, "main", Level.PUBLIC)
+        session.memory.save("k", "before")
+        before = [*asked(database(home), "SELECT * FROM audit"), *asked(database(home), "SELECT * FROM records")]
+        asked(database(home), f"PRAGMA user_version = {COMPARTMENT_VERSION + 1}")
+        for attempt in (
+            lambda: session.memory.save("k", "after"),
+            lambda: session.memory.delete("k"),
+            lambda: store.owner(AGENT).pin("k", Level.PUBLIC),
+            lambda: session.memory.save("k", "again"),
+        ):
+            with pytest.raises(tidegate.StorageError, match="newer version of Tidegate"):
+                attempt()
+    after = [*asked(database(home), "SELECT * FROM audit"), *asked(database(home), "SELECT * FROM records")]
+    assert after == before
+
+
+def test_a_control_store_that_a_newer_version_upgraded_meanwhile_is_not_written(home: Path) -> None:
+    with tidegate.open(home) as store:
+        session = store.session(AGENT, "main", Level.PUBLIC)
+        before = asked(home / "control.db", "SELECT * FROM sessions")
+        asked(home / "control.db", f"PRAGMA user_version = {CONTROL_VERSION + 1}")
+        with pytest.raises(tidegate.StorageError, match="newer version of Tidegate"):
+            store.sessions.reset(session.id)
+    assert asked(home / "control.db", "SELECT * FROM sessions") == before != []
+
+
 @pytest.mark.parametrize("version", [1, 2], indirect=True)
 def test_a_migration_of_the_control_store_that_is_cut_short_leaves_the_old_file(
     old: Path, monkeypatch: pytest.MonkeyPatch
@@ -227,8 +309,9 @@ def test_the_tags_of_the_third_schema_are_compared_folded_and_kept_as_they_were(
         session.jobs.create("job", "@daily", "look")
         session.jobs.post("job", "{}", event_id="ID")
     with closing(apsw.Connection(str(database(home)))) as db:  # as that version left it
-        db.execute("DROP INDEX pinned; DROP INDEX latest; ALTER TABLE records DROP COLUMN pinned")
-        db.execute("ALTER TABLE tags DROP COLUMN saved_at")
+        db.execute("DROP INDEX pinned; ALTER TABLE records DROP COLUMN pinned")
+        back_to_the_fifth_schema(db)
+        db.execute("DROP INDEX latest; ALTER TABLE tags DROP COLUMN saved_at")
         db.execute("DELETE FROM tags WHERE kind = 'memory'")
         db.execute("INSERT INTO tags VALUES ('memory', 'Work', 'k'), ('memory', 'Ｄrink', 'k')")
         events = db.execute("SELECT kind, tag, key FROM tags WHERE kind <> 'memory'").fetchall()
@@ -238,6 +321,6 @@ def test_the_tags_of_the_third_schema_are_compared_folded_and_kept_as_they_were(
         assert [each.key for tag in ("WORK", "drink") for each in memory.list(tag)] == ["k", "k"]
         assert [hit.tags for hit in memory.search("words", tag="work")] == [("Work", "Ｄrink")]
         assert all(not verdict.problems for verdict in store.owner(AGENT).verify())
-    assert set(events) < set(raw(database(home), "SELECT kind, tag, key FROM tags"))
+    assert set(events) < set(raw(database(home), "SELECT kind, tag, key FROM tagged"))
     problems = [each.problem for each in Doctor(home, utc_now, False, lambda _: None).examine()]
     assert not any("tags" in problem for problem in problems)

@@ -55,7 +55,7 @@ SELECT key FROM records
 WHERE kind = ? AND key IN (SELECT value FROM json_each(?)) AND level = ? AND deleted_at IS NULL
 """
 _LASTING = """updated_at > ? AND NOT EXISTS (
-    SELECT 1 FROM json_each(?) AS rule CROSS JOIN tags AS own
+    SELECT 1 FROM json_each(?) AS rule CROSS JOIN tagged AS own
     WHERE own.kind = records.kind AND own.tag = rule.key AND own.key = records.key AND records.updated_at <= rule.value
 )"""
 _PAGE = f"""
@@ -63,11 +63,11 @@ SELECT substr(content, 1, ?), {_FIELDS} FROM records
 WHERE kind = ? AND key > ? AND level = ? AND deleted_at IS NULL AND {_LASTING} ORDER BY key LIMIT ?
 """
 _PAGE_OF_TAG = f"""
-SELECT substr(content, 1, ?), {_FIELDS} FROM tags CROSS JOIN records USING (kind, key)
+SELECT substr(content, 1, ?), {_FIELDS} FROM tagged CROSS JOIN records USING (kind, key)
 WHERE kind = ? AND tag = ? AND key > ? AND level = ? AND deleted_at IS NULL AND {_LASTING} ORDER BY key LIMIT ?
 """
 _LATEST = f"""
-SELECT substr(content, 1, ?), {_FIELDS} FROM tags CROSS JOIN records USING (kind, key)
+SELECT substr(content, 1, ?), {_FIELDS} FROM tagged CROSS JOIN records USING (kind, key)
 WHERE kind = 'memory' AND tag = ? AND saved_at <= ? AND NOT (saved_at = ? AND key <= ?) AND saved_at > ? AND level = ?
 AND deleted_at IS NULL AND {_LASTING} ORDER BY saved_at DESC, key LIMIT ?
 """
@@ -88,7 +88,7 @@ _HOLDERS = "SELECT records.key FROM terms JOIN records ON id = terms.rowid WHERE
 _FREQUENCY = f"SELECT count(*) FROM (SELECT 1 FROM terms WHERE terms MATCH ? LIMIT {FREQUENCY_MAX})"
 _VOCABULARY = "SELECT word FROM vocabulary WHERE word >= ? AND word < ? ORDER BY word LIMIT ?"
 _STATISTICS = "SELECT documents, key_terms, tags_terms, content_terms FROM statistics"
-_ENTRIES = "SELECT sequence, at, session, action, detail, commitment, previous, hash FROM audit"
+_ENTRIES = "SELECT sequence, at, session, action, detail, commitment, previous_hash, hash FROM audit"
 
 _INSERT = """
 INSERT INTO records (kind, key, level, version, content, tags, origin, nonce, created_at, updated_at, deleted_at,
@@ -108,10 +108,10 @@ SELECT id, level, deleted_at, content, tags, key_terms, tags_terms, content_term
 WHERE kind = ? AND key = ?
 """
 _TOUCH = "UPDATE records SET updated_at = ? WHERE kind = ? AND key = ? RETURNING tags"
-_TOUCH_TAG = "UPDATE tags SET saved_at = ? WHERE kind = ? AND tag = ? AND key = ?"
+_TOUCH_TAG = "UPDATE tagged SET saved_at = ? WHERE kind = ? AND tag = ? AND key = ?"
 _BURY = "UPDATE records SET deleted_at = ?, pinned = 0 WHERE id = ?"
-_TAG = "INSERT INTO tags VALUES (?, ?, ?, ?)"
-UNTAG = "DELETE FROM tags WHERE kind = ? AND tag = ? AND key = ?"
+_TAG = "INSERT INTO tagged VALUES (?, ?, ?, ?)"
+UNTAG = "DELETE FROM tagged WHERE kind = ? AND tag = ? AND key = ?"
 _INSERT_TERMS = "INSERT INTO terms (rowid, key, tags, content) VALUES (?, ?, ?, ?)"
 _IS_INDEXED = "SELECT 1 FROM terms_docsize WHERE id = ?"
 _DELETE_TERMS = "DELETE FROM terms WHERE rowid = ?"

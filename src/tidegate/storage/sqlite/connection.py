@@ -17,6 +17,7 @@ import apsw
 
 from tidegate.records.tags import fold_tag
 from tidegate.storage.base import BudgetSpentError
+from tidegate.storage.sqlite.failures import newer
 
 Value = str | int | bytes | None
 Row = tuple[Any, ...]  # the schema says which types
@@ -38,14 +39,16 @@ _ANALYSIS = (apsw.SQLITE_UPDATE, "compartment", "analysis")
 _ENTRY = (apsw.SQLITE_INSERT, "audit")
 _FUNCTIONS = frozenset({"bm25", "count", "match", "substr", "tally"})
 _PRAGMAS = frozenset({"data_version", "synchronous"})  # FTS5 itself asks the first
+_VERSION = "user_version"  # of the schema; to be read only
 
 apsw.config(apsw.SQLITE_CONFIG_LOG, None)  # P12: the engine's own log names files and statements
 
 
 class SqliteConnection(apsw.Connection):
-    """A connection. entering: whether `enter` is adding to the audit."""
+    """A connection. entering: whether `enter` is adding to the audit. schema: the version it was opened for, if any."""
 
     entering = False
+    schema: int | None = None
 
 
 def open_file(path: Path, *, writable: bool, synchronous: str) -> SqliteConnection:
@@ -152,7 +155,7 @@ def confine(connection: SqliteConnection, *, writable: bool, table: str | None =
         if action == apsw.SQLITE_FUNCTION:
             ok = (second or "").lower() in _FUNCTIONS
         elif action == apsw.SQLITE_PRAGMA:
-            ok = first in _PRAGMAS
+            ok = first in _PRAGMAS or (first == _VERSION and second is None)
         else:
             free = (action, first, second) == _ANALYSIS or (connection.entering and (action, first) == _ENTRY)
             ok = action in allowed and (free or not _is_fixed(action, first or ""))
@@ -186,9 +189,12 @@ def transaction(connection: SqliteConnection, begin: str = "BEGIN IMMEDIATE") ->
     """Make all the changes inside, or none; with a plain BEGIN, let all the reads inside see one moment.
 
     A signal's exception may come right after a statement, such as BEGIN: so BEGIN is inside the `try` too.
+    Raises: StorageError when a newer program upgraded the file since it was opened.
     """
     try:
         connection.execute(begin)
+        if connection.schema is not None and schema_version(connection) > connection.schema:
+            raise newer()
         yield
         connection.execute("COMMIT")
     except BaseException:
@@ -196,6 +202,12 @@ def transaction(connection: SqliteConnection, begin: str = "BEGIN IMMEDIATE") ->
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         raise
+
+
+def schema_version(connection: SqliteConnection) -> int:
+    """Return the version of the file's schema; 0 for a file that is not one of ours."""
+    rows: list[Row] = connection.execute(f"PRAGMA {_VERSION}").fetchall()
+    return int(rows[0][0])
 
 
 @contextmanager

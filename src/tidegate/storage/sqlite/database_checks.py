@@ -53,8 +53,8 @@ SELECT DISTINCT records.kind, iif(records.kind = 'memory', fold(json_each.value)
 FROM records, json_each(records.tags) WHERE {_OURS}
 """
 _TAGS = (
-    f"SELECT count(*) FROM ({_TAGS_OF_RECORDS} EXCEPT SELECT kind, tag, key, saved_at FROM tags)",
-    f"SELECT count(*) FROM (SELECT kind, tag, key, saved_at FROM tags EXCEPT {_TAGS_OF_RECORDS})",
+    f"SELECT count(*) FROM ({_TAGS_OF_RECORDS} EXCEPT SELECT kind, tag, key, saved_at FROM tagged)",
+    f"SELECT count(*) FROM (SELECT kind, tag, key, saved_at FROM tagged EXCEPT {_TAGS_OF_RECORDS})",
 )
 _STATISTICS = "SELECT documents, key_terms, tags_terms, content_terms FROM statistics"
 _SUMS = f"""
@@ -109,8 +109,8 @@ def examine_control(path: Path, where: str) -> list[Finding]:
 def restore_tags(path: Path) -> None:
     """Rebuild the table of tags from the records. Raises: StorageError."""
     with driver_errors(path), closing(open_file(path, writable=True, synchronous="FULL")) as db, db:
-        db.execute("DELETE FROM tags")
-        db.execute(f"INSERT INTO tags {_TAGS_OF_RECORDS}")
+        db.execute("DELETE FROM tagged")
+        db.execute(f"INSERT INTO tagged {_TAGS_OF_RECORDS}")
 
 
 def _reading(

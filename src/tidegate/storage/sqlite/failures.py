@@ -156,6 +156,11 @@ def damaged() -> StorageError:
     return StorageError(_DAMAGED)
 
 
+def newer() -> StorageError:
+    """Return the error for a file whose schema this program does not know."""
+    return StorageError("a newer version of Tidegate wrote this home; upgrade Tidegate to open it")
+
+
 @contextmanager
 def driver_errors(path: Path | None = None) -> Iterator[None]:
     """Turn any error of the driver inside into a `StorageError`. path: of the database, to look for the cause."""

@@ -16,9 +16,17 @@ from tidegate.files import sync_folder
 from tidegate.policy.levels import Level
 from tidegate.search.analysis import ANALYSIS_VERSION
 from tidegate.storage.base import not_its_own
-from tidegate.storage.sqlite.connection import SqliteConnection, close, confine, create_file, open_file, wal_of
+from tidegate.storage.sqlite.connection import (
+    SqliteConnection,
+    close,
+    confine,
+    create_file,
+    open_file,
+    schema_version,
+    wal_of,
+)
 from tidegate.storage.sqlite.disk import OPENING_BYTES, Reserve
-from tidegate.storage.sqlite.failures import DiskFullError, driver_errors, os_error
+from tidegate.storage.sqlite.failures import DiskFullError, driver_errors, newer, os_error
 from tidegate.storage.sqlite.migration import migrate, migrate_control
 from tidegate.storage.sqlite.schema import COMPARTMENT, COMPARTMENT_VERSION, CONTROL, CONTROL_VERSION
 
@@ -278,6 +286,7 @@ def _opened(
                 connection.close()
                 update(path)
                 connection = open_file(path, writable=writable, synchronous=synchronous)
+            connection.schema = version
             yield connection
         except BaseException:
             close(connection)
@@ -285,11 +294,11 @@ def _opened(
 
 
 def _is_earlier(connection: SqliteConnection, version: int) -> bool:
-    found = int(str(connection.pragma("user_version")))
+    found = schema_version(connection)
     if found <= 0:
         raise StorageError("a database is damaged: its file is empty; run `tidegate doctor`")
     if found > version:
-        raise StorageError("a newer version of Tidegate wrote this home; upgrade Tidegate to open it")
+        raise newer()
     return found < version
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
-from tidegate.storage.sqlite.connection import SqliteConnection, copy_file, open_file, transaction
+from tidegate.storage.sqlite.connection import SqliteConnection, copy_file, open_file, schema_version, transaction
 from tidegate.storage.sqlite.failures import driver_errors, os_error
 from tidegate.storage.sqlite.schema import (
     COMPARTMENT_VERSION,
@@ -44,14 +44,14 @@ def copies_of(path: Path) -> list[Path]:
 
 def _advance(connection: SqliteConnection, version: int, migrations: Mapping[int, str]) -> None:
     with transaction(connection):
-        for each in range(_version(connection), version):  # empty if another process was first
+        for each in range(schema_version(connection), version):  # empty if another process was first
             connection.execute(migrations[each])
         connection.pragma("user_version", version)
 
 
 def _keep_copy(connection: SqliteConnection, path: Path) -> None:
     """Keep a copy, which gets its name when it is complete. `copies_of` also finds what a kill leaves."""
-    copy = path.with_name(f"{path.name}.schema-{_version(connection)}")
+    copy = path.with_name(f"{path.name}.schema-{schema_version(connection)}")
     new = copy.with_name(f"{copy.name}.{secrets.token_hex(8)}.new")
     try:
         if copy.exists() and copy.stat().st_size > 0:
@@ -65,7 +65,3 @@ def _keep_copy(connection: SqliteConnection, path: Path) -> None:
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)
-
-
-def _version(connection: SqliteConnection) -> int:
-    return int(str(connection.pragma("user_version")))

@@ -49,7 +49,7 @@ SELECT {VERSION} FROM records
 WHERE kind = 'memory' AND level = ? AND deleted_at IS NULL ORDER BY updated_at, key LIMIT ?
 """
 _OLDEST_OF_TAG = f"""
-SELECT {VERSION} FROM tags CROSS JOIN records USING (kind, key)
+SELECT {VERSION} FROM tagged CROSS JOIN records USING (kind, key)
 WHERE kind = 'memory' AND tag = ? AND level = ? AND deleted_at IS NULL ORDER BY updated_at, key LIMIT ?
 """
 _UNINDEXED = f"""

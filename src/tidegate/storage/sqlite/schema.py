@@ -5,7 +5,7 @@ Times are whole microseconds since 1970 in UTC. Levels are written by name. `PRA
 
 from __future__ import annotations
 
-COMPARTMENT_VERSION = 5
+COMPARTMENT_VERSION = 6
 CONTROL_VERSION = 3
 
 UNCONFIRMED = "?"
@@ -27,8 +27,8 @@ _PINS = """\
 CREATE INDEX pinned ON records (key) WHERE pinned;
 """
 
-_TAGS = """\
-CREATE TABLE tags (                  -- tags of live records
+_TAGGED = """\
+CREATE TABLE tagged (                -- live records by tag
     kind     TEXT NOT NULL,
     tag      TEXT NOT NULL,
     key      TEXT NOT NULL,
@@ -36,7 +36,7 @@ CREATE TABLE tags (                  -- tags of live records
     PRIMARY KEY (kind, tag, key)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX latest ON tags (tag, saved_at DESC, key) WHERE kind = 'memory';
+CREATE INDEX latest ON tagged (tag, saved_at DESC, key) WHERE kind = 'memory';
 """
 
 _IDENTITY = """\
@@ -87,7 +87,7 @@ CREATE TABLE versions (              -- what the newest version replaced
     PRIMARY KEY (kind, key, version)
 ) STRICT;
 
-{_TAGS}
+{_TAGGED}
 CREATE VIRTUAL TABLE terms USING fts5 (  -- live memories; the terms are made by the text analysis
     key, tags, content, content = '', contentless_delete = 1, tokenize = 'ascii'
 );
@@ -108,7 +108,7 @@ CREATE TABLE audit (                 -- the chain: each hash covers its row and 
     action     TEXT NOT NULL,
     detail     TEXT NOT NULL,
     commitment TEXT NOT NULL,
-    previous   TEXT NOT NULL,
+    previous_hash   TEXT NOT NULL,
     hash       TEXT NOT NULL
 ) STRICT;
 
@@ -183,14 +183,18 @@ DELETE FROM tags WHERE kind = 'memory';
 INSERT INTO tags SELECT DISTINCT records.kind, fold(json_each.value), records.key FROM records, json_each(records.tags)
 WHERE records.kind = 'memory' AND deleted_at IS NULL AND level IN (SELECT level FROM compartment);
 """,
-    # Memories could not be pinned, and were listed by tag in key order alone.
+    # Memories could not be pinned.
     4: f"""
 ALTER TABLE records ADD COLUMN {_PINNED};
-{_PINS}
-ALTER TABLE tags RENAME TO before;
-{_TAGS}
-INSERT INTO tags SELECT kind, tag, key, coalesce(updated_at, 0) FROM before LEFT JOIN records USING (kind, key);
-DROP TABLE before;
+{_PINS}""",
+    # Memories were listed by tag in key order alone. The new names make every write fail of an older program that still
+    # has the file open: each is entered in the audit, after a look at the last entry.
+    5: f"""
+DROP INDEX IF EXISTS latest;
+{_TAGGED}
+INSERT INTO tagged SELECT kind, tag, key, coalesce(updated_at, 0) FROM tags LEFT JOIN records USING (kind, key);
+DROP TABLE tags;
+ALTER TABLE audit RENAME COLUMN previous TO previous_hash;
 """,
 }
 """For each earlier version of a compartment's schema, the upgrade to the next. An index of analysis 0 is rebuilt."""
