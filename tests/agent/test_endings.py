@@ -13,7 +13,7 @@ from tests.agent.played_server import Pieces, PlayedServer, call, calls, says
 from tests.agent.scene import Scene, Screen
 
 from tidegate.agent import model as models
-from tidegate.agent.channel import TextDelta
+from tidegate.agent.channel import TextDelta, TextWithdrawn
 from tidegate.agent.endings import ending
 from tidegate.agent.loop import Ended, Outcome
 from tidegate.agent.prompt import ModelError, ModelErrorKind
@@ -42,15 +42,17 @@ WHOLE_CALL = call('{"key": "a", "content": "x"}', index=0, id="a", name="memory_
     ("response", "text", "ended", "kind"),
     [
         (says("Part of", finish="content_filter"), "Part of", Ended.STOPPED, K.CUT_BY_FILTER),
-        (says("Part of", finish="length"), "Part of", Ended.STOPPED, K.LIMIT),
-        (says("Part of", finish="max_tokens"), "Part of", Ended.STOPPED, K.LIMIT),
+        (says("canary", finish="length"), "", Ended.FAILED, K.LIMIT_BEFORE_ANSWER),
+        (says("canary", finish="max_tokens"), "", Ended.FAILED, K.LIMIT_BEFORE_ANSWER),
+        (says("canary</think>Part of", finish="length"), "Part of", Ended.STOPPED, K.LIMIT),
+        (says("<think>canary</think>Part of", finish="length"), "Part of", Ended.STOPPED, K.LIMIT),
         (says("Part of", finish="refusal"), "Part of", Ended.STOPPED, K.REFUSED),
         (says("Part of", finish="guardrail_intervened"), "Part of", Ended.STOPPED, K.CUT_BY_FILTER),
         (says("Part of", finish="pause_turn"), "Part of", Ended.STOPPED, K.PAUSED),
         (says("Part of", finish="on_a_whim"), "Part of", Ended.STOPPED, K.UNKNOWN_END),
         (says(finish="content_filter"), "", Ended.FAILED, K.FILTERED),
         (says(finish="length"), "", Ended.FAILED, K.LIMIT_BEFORE_ANSWER),
-        (says("\n\n", finish="length"), "\n\n", Ended.FAILED, K.LIMIT_BEFORE_ANSWER),
+        (says("\n\n", finish="length"), "", Ended.FAILED, K.LIMIT_BEFORE_ANSWER),
         (says("<think>hmm", finish="length"), "", Ended.FAILED, K.LIMIT_BEFORE_ANSWER),
         (says(finish="refusal"), "", Ended.FAILED, K.REFUSED),
         (THINKING, "", Ended.FAILED, K.LIMIT_BEFORE_ANSWER),
@@ -84,6 +86,7 @@ def test_what_ended_a_response_is_told_at_once(
     assert (outcome.answer, outcome.ended, outcome.reason) == (text, ended, kind.value)
     assert (server.requests, screen.used, screen.retried) == (1, [], [])
     assert scene.content("a") is None, "a call that is cut is not made"
+    assert not stored(scene, "canary")
 
 
 @pytest.mark.parametrize("finish", ["stop", "STOP", "end_turn", "tool_calls", "eos", "stop_sequence", "complete"])
@@ -106,14 +109,48 @@ def test_an_error_of_the_provider_is_asked_again_while_nothing_was_shown(scene: 
 
 
 def test_an_error_after_part_of_an_answer_was_shown_is_told(scene: Scene) -> None:
-    outcome = asyncio.run(_both(scene.agent(PlayedServer(says("First."), says("Part of", finish="error")).model())))
+    outcome, _ = talk(scene, *[says("First.")] * 3, says("Part of", finish="error"))
     assert (outcome.answer, outcome.ended, outcome.reason) == ("Part of", Ended.FAILED, K.FAILED.value)
 
 
-async def _both(agent: Any) -> Outcome:
-    await agent.answer("one", Screen())
-    outcome: Outcome = await agent.answer("two", Screen())
-    return outcome
+def test_an_answer_of_a_known_model_that_reaches_its_limit_is_kept(scene: Scene) -> None:
+    outcome, _ = talk(scene, *[says("First.")] * 3, says("Part of", finish="length"))
+    assert (outcome.answer, outcome.ended, outcome.reason) == ("Part of", Ended.STOPPED, K.LIMIT.value)
+
+
+@pytest.mark.parametrize("before", [1, 3])
+def test_thoughts_that_only_their_end_tells_are_withdrawn_however_late_it_comes(scene: Scene, before: int) -> None:
+    late = says("canary ", "thought</th", "ink>Answer")
+    outcome, screen = talk(scene, *[says("Hi.")] * before, late)
+    assert (outcome.answer, outcome.ended) == ("Answer", Ended.COMPLETE)
+    assert not stored(scene, "canary")
+    assert screen.shown[-2:] == [TextWithdrawn(len("canary thought")), TextDelta("Answer")][-2 if before == 3 else -1 :]
+
+
+def test_thoughts_before_a_call_are_withdrawn_and_what_was_said_before_it_stays(scene: Scene) -> None:
+    late = [*says("canary</think>Done")[:1], *calls(WHOLE_CALL)]
+    outcome, _ = talk(scene, *[says("Hi.")] * 3, late, says("."))
+    assert (outcome.answer, scene.content("a")) == ("Done.", "x")
+    assert not stored(scene, "canary")
+
+
+def talk(scene: Scene, *responses: Pieces) -> tuple[Outcome, Screen]:
+    """The last answer of one process, with a message for each response without calls, and what was shown of it."""
+    agent, screen = scene.agent(PlayedServer(*responses).model()), Screen()
+
+    async def all_answers() -> Outcome:
+        for response in responses:
+            if response[-1][1] != "tool_calls":
+                screen.shown.clear()
+                outcome = await agent.answer("x", screen)
+        return outcome
+
+    return asyncio.run(all_answers()), screen
+
+
+def stored(scene: Scene, word: str) -> bool:
+    """Whether the conversation holds a word."""
+    return any(word in each.content for each in scene.store.session("assistant", "main").conversation.read())
 
 
 def test_b75_thoughts_are_neither_shown_nor_stored(scene: Scene) -> None:
@@ -125,7 +162,7 @@ def test_b75_thoughts_are_neither_shown_nor_stored(scene: Scene) -> None:
     ):
         outcome, _, screen = answered(scene, response)
         assert (outcome.answer, outcome.ended, screen.text) == ("Answer", Ended.COMPLETE, "Answer")
-    assert not any("canary" in each.content for each in scene.store.session("assistant", "main").conversation.read())
+    assert not stored(scene, "canary")
 
 
 def test_thoughts_that_come_apart_go_back_during_the_answer_and_are_not_stored(scene: Scene) -> None:

@@ -192,10 +192,12 @@ def test_what_goes_wrong_is_explained_in_our_own_words(
 
 def test_a_provider_that_breaks_off_in_the_middle_keeps_what_it_said(server: Server, tmp_path: Path) -> None:
     scene = Scene(tmp_path / "home")
-    agent = scene.agent(open_model("breaking-at-the-second", f"http://127.0.0.1:{server.port}/v1"))
+    model = open_model("breaking-at-the-second", f"http://127.0.0.1:{server.port}/v1")
+    model.habit.plain = True  # what comes is shown at once
+    agent = scene.agent(model)
 
     async def talk() -> Outcome:
-        await agent.answer("hello", Screen())  # after it, what comes is shown at once
+        await agent.answer("hello", Screen())
         return await agent.answer("hello", Screen())
 
     outcome = asyncio.run(talk())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -17,8 +18,16 @@ def shown(*pieces: str, habit: ThinkingHabit | None = None, cut: bool = False) -
     return [*(thoughts.feed(piece) for piece in pieces), thoughts.finish(cut=cut)]
 
 
+def delivered(*pieces: str, habit: ThinkingHabit | None = None, cut: bool = False) -> str:
+    """What is left of it, without what was withdrawn."""
+    thoughts = ThoughtFilter(habit or ThinkingHabit(plain=True))
+    text = "".join(thoughts.feed(piece) for piece in pieces)
+    text += thoughts.finish(cut=cut)
+    return text[thoughts.withdrawn :]
+
+
 def answer(text: str, habit: ThinkingHabit | None = None) -> str:
-    return "".join(shown(text, habit=habit))
+    return delivered(text, habit=habit)
 
 
 @pytest.mark.parametrize(
@@ -95,9 +104,80 @@ def test_nothing_is_shown_before_it_is_known_whether_the_prompt_opens_thoughts()
 
 def test_a_model_that_was_seen_to_open_none_is_shown_piece_by_piece() -> None:
     habit = ThinkingHabit()
-    shown("An ", "answer", habit=habit)
+    for _ in range(3):
+        assert shown("An ", "answer", habit=habit) == ["", "", "An answer"]
     assert shown("One ", "more", habit=habit) == ["One ", "more", ""]
-    assert shown("Says ", "</think> ", "there", habit=habit) == ["Says ", "</think> ", "there", ""]
+    assert shown("Says ", "`</think>` ", "there", habit=habit) == ["Says ", "`</think>` ", "there", ""]
+
+
+@pytest.mark.parametrize("before", [[], ["Hi."], ["Hi."] * 9, ["<think>x</think>Hi."]])
+def test_a_late_end_alone_withdraws_all_that_was_shown_before_it(before: list[str]) -> None:
+    habit = ThinkingHabit()
+    for each in before:
+        shown(each, habit=habit)
+    assert delivered("SECRET ", "thought</th", "ink>", "Answer", habit=habit) == "Answer"
+    assert (habit.plain, habit.unopened) == (False, True)
+    assert shown("Hi", ".", habit=habit) == ["", "", "Hi."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<think>The user asks about "</think>". SECRET stays here.</think>Answer',
+        "<think>\nI say `</think>` here SECRET\n</think>Answer",
+        "<think>\n```\n</think>\n```\nSECRET\n</think>Answer",
+        "<think>one <think> two </think> SECRET three</think>Answer",
+        "<think>one <think> two <think>3</think> </think> SECRET three</think>Answer",
+        "<think>one `<think>` SECRET</think>Answer",
+        "<think>The tag <think> opens. SECRET</think>Answer",
+        "<think>An open `quote. SECRET</think>Answer",
+        "<think>```\nan open block SECRET</think>Answer",
+        '<think>The end "</think>" and ``` SECRET</think>Answer',
+        "<think>The tag </think> is an end. SECRET</think>Answer",
+        "\u200b<think>SECRET</think>Answer",
+        "\ufeff\n<think>SECRET</think>\u200bAnswer".replace("</think>\u200b", "</think>"),
+        "<think >SECRET</think>Answer",
+        "<think>SECRET</think >Answer",
+        "< think>SECRET</ think>Answer",
+        '<think budget="high">SECRET</think>Answer',
+        "<thoughts>SECRET</thoughts>Answer",
+        "<|begin_of_thought|>SECRET<|end_of_thought|>Answer",
+        'The user asks about "<think>". SECRET</think>Answer',
+        'The user asks about "</think>". SECRET</think >Answer',
+        "SECRET</think>SECRET</think>Answer",
+        "x <think>y</think> SECRET</think>Answer",
+    ],
+)
+def test_no_thoughts_are_left_however_they_name_their_own_tags(text: str) -> None:
+    for habit in (ThinkingHabit(plain=True), ThinkingHabit(), ThinkingHabit(unopened=True)):
+        assert delivered(text, habit=replace(habit)) == delivered(*text, habit=habit) == "Answer"
+    assert without_thoughts(text) == "Answer"
+
+
+@pytest.mark.parametrize(
+    ("habit", "at_limit", "left"),
+    [
+        (ThinkingHabit(), True, ""),
+        (ThinkingHabit(), False, "a cut"),
+        (ThinkingHabit(unopened=True), False, ""),
+        (ThinkingHabit(plain=True), True, "a cut"),
+    ],
+)
+def test_a_cut_response_may_consist_of_thoughts_unless_the_model_is_known(
+    habit: ThinkingHabit, at_limit: bool, left: str
+) -> None:
+    thoughts = ThoughtFilter(habit)
+    assert thoughts.feed("a cut") + thoughts.finish(cut=True, at_limit=at_limit) == left
+
+
+@pytest.mark.parametrize("text", ['<think>"</think>" is', "<think>a <think> b</think> c", "<think>x"])
+def test_opened_thoughts_that_are_cut_leave_nothing(text: str) -> None:
+    assert delivered(text, cut=True) == ""
+
+
+def test_a_tag_without_an_end_mark_is_text() -> None:
+    for text in ("<think/>Hi", "<thinks>Hi", "a <think" + " x" * 99, "``", "Hi [", "a <"):
+        assert answer(text) == answer(text, ThinkingHabit()) == text
 
 
 def test_a_model_that_opens_its_thoughts_itself_is_shown_after_them() -> None:
@@ -116,14 +196,32 @@ def test_a_model_whose_prompt_opens_thoughts_stays_held(cut: bool) -> None:
 
 def test_a_cut_or_empty_response_teaches_nothing() -> None:
     habit = ThinkingHabit()
-    shown("one", habit=habit, cut=True)
+    assert shown("one", habit=habit, cut=True) == ["", "one"]
     shown(" ", habit=habit)
     assert habit == ThinkingHabit()
 
 
 @given(
     st.lists(
-        st.sampled_from(["<think>", "</think>", "<thinking>", "x", "\n", "`", " ", "<", "/", '"', "</th", "ink>"]),
+        st.sampled_from(
+            [
+                "<think>",
+                "</think>",
+                "<thinking>",
+                "<think >",
+                "x",
+                "\n",
+                "`",
+                "```",
+                "\u200b",
+                " ",
+                "<",
+                "/",
+                '"',
+                "</th",
+                "ink>",
+            ]
+        ),
         max_size=12,
     ).map("".join),
     st.lists(st.integers(0, 60), max_size=8),
@@ -132,5 +230,6 @@ def test_a_cut_or_empty_response_teaches_nothing() -> None:
 def test_it_does_not_matter_how_a_response_is_cut(text: str, cuts: list[int], seen: tuple[bool, bool]) -> None:
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     pieces = [text[start:end] for start, end in pairwise(places)]
-    assert "".join(shown(*pieces, habit=ThinkingHabit(*seen))) == "".join(shown(*text, habit=ThinkingHabit(*seen)))
-    assert without_thoughts(text) == "".join(shown(*text, habit=ThinkingHabit()))
+    whole = delivered(text, habit=ThinkingHabit(*seen))
+    assert delivered(*pieces, habit=ThinkingHabit(*seen)) == delivered(*text, habit=ThinkingHabit(*seen)) == whole
+    assert without_thoughts(text) == delivered(*text, habit=ThinkingHabit())

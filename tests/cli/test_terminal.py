@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tidegate.agent.channel import Retrying, TextDelta, ToolCalled
+from tidegate.agent.channel import Retrying, TextDelta, TextWithdrawn, ToolCalled
 from tidegate.cli.terminal import Blocks, PlainView, TerminalView, described, markdown
 from tidegate.policy.levels import Level
 
@@ -87,6 +87,17 @@ def test_what_goes_on_is_said_between_the_parts_of_an_answer(capsys: pytest.Capt
     terminal.end()
     lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines == ["one", "· memory_save", "· x (refused: no\\x1b)", "· busy; trying again", "two"]
+
+
+def test_thoughts_that_were_shown_are_told_from_the_answer_after_them(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "· the text above was the model's thoughts, and not part of its answer"
+    for view, lines in ((TerminalView(Level.RESTRICTED), ["hmm", said, "Hi."]), (PlainView(None), ["hmm", "Hi."])):
+        for event in (TextDelta("hmm"), TextWithdrawn(3), TextDelta("Hi.")):
+            view.show(event)
+        view.end()
+        told = capsys.readouterr()
+        assert [line.strip() for line in told.out.splitlines() if line.strip()] == lines
+        assert (said in told.err) is (said not in lines)
 
 
 @pytest.mark.parametrize("hostile", ["\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202eabc", "a\rb", "\x00", "\x1bc"])

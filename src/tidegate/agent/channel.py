@@ -38,7 +38,14 @@ class Retrying:
     reason: str
 
 
-Shown = TextDelta | ToolCalled | Retrying
+@dataclass(frozen=True, slots=True)
+class TextWithdrawn:
+    """Thoughts were shown as text, before their end told what they were. chars: how many of the last characters."""
+
+    chars: int
+
+
+Shown = TextDelta | TextWithdrawn | ToolCalled | Retrying
 
 
 class Channel(Protocol):
@@ -62,8 +69,14 @@ class GatedChannel:
 
     @property
     def text(self) -> str:
-        """Return the text of the answer that passed the gate."""
-        return "".join(event.text for event in self._shown if isinstance(event, TextDelta))
+        """Return the text of the answer that passed the gate, without what was withdrawn."""
+        text = ""
+        for event in self._shown:
+            if isinstance(event, TextDelta):
+                text += event.text
+            elif isinstance(event, TextWithdrawn):
+                text = text[: len(text) - event.chars]
+        return text
 
     @property
     def used(self) -> tuple[ToolCalled, ...]:

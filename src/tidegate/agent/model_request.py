@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from tidegate.agent.channel import GatedChannel, Retrying, TextDelta
+from tidegate.agent.channel import GatedChannel, Retrying, Shown, TextDelta, TextWithdrawn
 from tidegate.agent.endings import WHEN_EMPTY
 from tidegate.agent.messages import AssistantMessage
 from tidegate.agent.prompt import TRANSIENT, HiddenDelta, Model, ModelError, ModelErrorKind, Prompt, ReplyDelta
@@ -46,6 +46,7 @@ class PartialReply:
     texts: list[str] = field(default_factory=list)
     text_chars: int = 0
     chars: int = 0
+    withdrawn: int = 0
     streamed: bool = False
     whole: AssistantMessage | None = None
     thoughts: ThoughtFilter = field(init=False)
@@ -61,14 +62,14 @@ class PartialReply:
     def clear(self) -> None:
         """Forget everything, for another attempt."""
         self.texts.clear()
-        self.text_chars = self.chars = 0
+        self.text_chars = self.chars = self.withdrawn = 0
         self.streamed, self.whole, self.thoughts = False, None, ThoughtFilter(self.habit)
 
-    def add(self, delta: ReplyDelta, bounds: Bounds) -> str:
-        """Add a piece, and return the text to show. Raises: ModelError when the response becomes too long."""
+    def add(self, delta: ReplyDelta, bounds: Bounds) -> list[Shown]:
+        """Add a piece, and return what to show. Raises: ModelError when the response becomes too long."""
         if isinstance(delta, AssistantMessage):
             return self._end(delta)
-        shown = ""
+        shown: list[Shown] = []
         if isinstance(delta, str):
             self.streamed = True
             shown = self._show(self.thoughts.feed(delta))
@@ -77,18 +78,26 @@ class PartialReply:
             raise ModelError(ModelErrorKind.FLOOD)
         return shown
 
-    def _end(self, whole: AssistantMessage) -> str:
-        shown = self._show(self.thoughts.finish(cut=bool(whole.cut)))
-        text = self.text if self.streamed else without_thoughts(whole.text, cut=bool(whole.cut))
+    def _end(self, whole: AssistantMessage) -> list[Shown]:
+        cut, at_limit = bool(whole.cut), whole.cut == ModelErrorKind.LIMIT.value
+        shown = self._show(self.thoughts.finish(cut=cut, at_limit=at_limit))
+        text = self.text if self.streamed else without_thoughts(whole.text, cut=cut, at_limit=at_limit)
         # What goes back to the provider must not hold the thoughts either.
         self.whole = whole if text == whole.text else replace(whole, text=text, native="")
         return shown
 
-    def _show(self, text: str) -> str:
+    def _show(self, text: str) -> list[Shown]:
+        shown: list[Shown] = []
+        if self.thoughts.withdrawn > self.withdrawn:  # all that was shown of this response
+            shown.append(TextWithdrawn(self.text_chars))
+            self.withdrawn = self.thoughts.withdrawn
+            self.texts.clear()
+            self.text_chars = 0
         if text:
+            shown.append(TextDelta(text))
             self.texts.append(text)
             self.text_chars += len(text)
-        return text
+        return shown
 
 
 class Interrupted(Exception):
@@ -158,9 +167,8 @@ class ModelRequest:
                         delta = await anext(deltas)
                 except StopAsyncIteration:
                     return
-                shown = partial.add(delta, self._bounds)
-                if shown:
-                    channel.show(TextDelta(shown))
+                for event in partial.add(delta, self._bounds):
+                    channel.show(event)
         finally:
             close = getattr(deltas, "aclose", None)
             if close is not None:

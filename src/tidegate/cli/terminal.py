@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tidegate.agent.channel import Retrying, Shown, TextDelta, ToolCalled
+from tidegate.agent.channel import Retrying, Shown, TextDelta, TextWithdrawn, ToolCalled
 from tidegate.cli import output
 from tidegate.policy.levels import Level
 from tidegate.records import invisible_text as unseen
@@ -53,13 +53,15 @@ class PlainView:
             self._write(self._escaper.feed(event.text))
         else:
             self._write(self._escaper.end())
+            if isinstance(event, TextWithdrawn):
+                self.end()  # the answer begins on its own line
             output.warn(described(event))
 
     def end(self) -> None:
         """Write a line end if the text does not end with one."""
         self._write(self._escaper.end())
         if not self._last.endswith("\n"):
-            sys.stdout.write("\n")
+            self._write("\n")
 
     def say(self, text: str) -> None:
         """Write a line that is not part of an answer."""
@@ -243,5 +245,7 @@ def described(event: Shown) -> str:
             return f"· {output.escape(tool)}{what}"
         case Retrying(reason):
             return f"· {output.escape(reason)}; trying again"
+        case TextWithdrawn():
+            return "· the text above was the model's thoughts, and not part of its answer"
         case TextDelta(text):
             return output.escape(text)
