@@ -11,9 +11,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-_PLAIN_AFTER = 3
-"""So many responses without tags show that a model's prompt opens no thoughts."""
-
 _NAMES = "think|thinking|thoughts?|reasoning|seed:think"
 _TOKEN = re.compile(
     rf"```|[`\n]|<\s{{0,8}}(?P<end_tag>/?)\s{{0,8}}(?P<tag>{_NAMES})(?:\s[^<>]{{0,80}})?(?<!/)>"
@@ -36,19 +33,14 @@ _OPENS_QUOTE = re.compile(r"(?:\A|[\s(\[>\]▷])[\"'“‘«„]\Z")
 
 @dataclass(slots=True)
 class ThinkingHabit:
-    """What a model was seen to do. plain: its prompt opens no thoughts. unopened: it does, so only the end comes.
-
-    untagged: how many of its responses had no thoughts.
-    """
+    """What a model was seen to do. plain: its prompt opens no thoughts. unopened: it does, so only the end comes."""
 
     plain: bool = False
     unopened: bool = False
-    untagged: int = 0
 
     def see_untagged(self) -> None:
         """Learn from a whole response without thoughts."""
-        self.untagged += 1
-        self.plain |= self.untagged >= _PLAIN_AFTER and not self.unopened
+        self.plain = not self.unopened
 
     def see_thoughts(self, *, opened: bool) -> None:
         """Learn from thoughts that ended. opened: the response opened them itself."""
