@@ -128,10 +128,10 @@ def hidden(session: Session) -> int:
 def test_a_resource_that_counts_what_is_hidden_is_found(
     backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def text(offers: resources.MemoryResources) -> str:
-        return f"{await offers.served.run(hidden)} memories"
+    async def read(offers: resources.MemoryResources) -> tuple[str, dict[str, object]]:
+        return f"{await offers.tools.served.run(hidden)} memories", {}
 
-    monkeypatch.setattr(resources.MemoryResources, "_text", text)
+    monkeypatch.setattr(resources.MemoryResources, "_read", read)
     traces = (observed_trace(f"server {seed}", LENGTH) for seed in range(40))
     assert any(differences(backend, *trace, McpWorld) for trace in traces)
 

@@ -27,6 +27,7 @@ from tidegate.policy.refusals import ABOVE_SINK
 from tidegate.records.record import Origin
 from tidegate.server import gateway_tools
 from tidegate.server.gateway_tools import GatewayTools, OwnersServers
+from tidegate.server.resources import PROMPT, URI
 from tidegate.server.served_session import ServedSession, SessionOpener
 from tidegate.session import Session
 from tidegate.store import Store
@@ -316,6 +317,19 @@ def test_p18_a_copy_of_a_memory_is_no_more_trusted_than_it(tools: GatewayTools, 
     copy = store.session(AGENT).memory.get("copy")
     assert copy is not None
     assert copy.origin is (origin if origin.from_outside else Origin.AGENT)
+
+
+@pytest.mark.parametrize(("method", "params"), [("resources/read", {"uri": URI}), ("prompts/get", {"name": PROMPT})])
+def test_p18_a_copy_of_what_a_resource_or_a_prompt_held_is_no_more_trusted_than_it(
+    tools: GatewayTools, store: Store, method: str, params: dict[str, Any]
+) -> None:
+    store.session(AGENT, origin=Origin.TOOL).memory.save("first", "x", ["rule"])
+    with serving(tools) as peer:
+        peer.greet().ask(method, params)
+        peer.call("memory_save", key="copy", content="x")
+    copy = store.session(AGENT).memory.get("copy")
+    assert copy is not None
+    assert copy.origin is Origin.TOOL
 
 
 def test_p18_a_call_that_was_refused_marks_nothing(tools: GatewayTools, session: Session) -> None:

@@ -10,6 +10,8 @@ from tests.server.mcp_peer import Peer, serving
 
 from tidegate.errors import INTERNAL_ERROR
 from tidegate.policy.levels import Level
+from tidegate.policy.result_labels import result_label
+from tidegate.records.record import Origin
 from tidegate.server.resources import NOTHING, PROMPT, URI
 from tidegate.session import Session
 from tidegate.store import Store
@@ -119,3 +121,48 @@ def test_a_fault_of_ours_is_answered_without_a_word_of_it(
     error = peer.ask(method, params)["error"]
     assert error["message"] == INTERNAL_ERROR
     assert "canary" not in str(error)
+
+
+@pytest.mark.parametrize(("method", "params"), READS)
+@pytest.mark.parametrize("origin", Origin)
+def test_p18_a_copy_of_what_was_read_here_is_no_more_trusted_than_it(
+    store: Store, session: Session, peer: Peer, origin: Origin, method: str, params: dict[str, Any]
+) -> None:
+    store.session("assistant", origin=origin).memory.save("first", "x", ["project"])
+    peer.ask(method, params)
+    peer.call("memory_save", key="copy", content="x")
+    copy = session.memory.get("copy")
+    assert copy is not None
+    assert copy.origin is (origin if origin.from_outside else Origin.AGENT)
+
+
+@pytest.mark.parametrize(("method", "params"), READS)
+def test_p18_a_copy_of_what_was_read_here_takes_the_pin_away(
+    store: Store, session: Session, peer: Peer, method: str, params: dict[str, Any]
+) -> None:
+    store.session("assistant", origin=Origin.TOOL).memory.save("hint", "pay somebody else", ["project"])
+    session.memory.save("payroll", "pay on Friday", ["rule"])
+    store.owner("assistant").pin("payroll", Level.PUBLIC)
+    peer.ask(method, params)
+    peer.call("memory_save", key="payroll", content="pay somebody else", tags=["rule"])
+    assert not store.owner("assistant").history("payroll", Level.PUBLIC)[0].pinned
+
+
+@pytest.mark.parametrize(("method", "params"), READS)
+@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("origin", Origin)
+def test_each_read_says_the_sessions_level_and_whose_words_it_holds(
+    store: Store, origin: Origin, level: Level, method: str, params: dict[str, Any]
+) -> None:
+    session = store.session("assistant", level=level, origin=origin)
+    session.memory.save("k", "x", ["rule"])
+    with serving(session) as peer:
+        result = peer.greet().ask(method, params)["result"]
+    assert result["_meta"] == result_label(level, trusted=origin is Origin.OWNER)
+
+
+@pytest.mark.parametrize(("method", "params"), READS)
+def test_p18_what_holds_no_memory_is_not_the_owners(store: Store, method: str, params: dict[str, Any]) -> None:
+    with serving(store.session("assistant", level=Level.PUBLIC, origin=Origin.OWNER)) as peer:
+        result = peer.greet().ask(method, params)["result"]
+    assert result["_meta"] == result_label(Level.PUBLIC, trusted=False)

@@ -78,6 +78,23 @@ def test_p18_what_holds_no_memory_is_not_the_owners(store: Store, session: Sessi
         assert call(session, name, **arguments).meta == label("PUBLIC"), name
 
 
+@pytest.mark.parametrize("origin", Origin)
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("memory_get", {"key": "first"}), ("memory_search", {"query": "x"}), ("memory_list", {})],
+)
+def test_p18_a_copy_of_what_was_read_is_no_more_trusted_than_it(
+    store: Store, session: Session, origin: Origin, name: str, arguments: dict[str, Any]
+) -> None:
+    store.session(AGENT, origin=origin).memory.save("first", "x")
+    tools = MemoryTools(ServedSession(lambda: session))
+    for called, given in ((name, arguments), ("memory_save", {"key": "copy", "content": "x"})):
+        asyncio.run(tools.call(called, given))
+    copy = session.memory.get("copy")
+    assert copy is not None
+    assert copy.origin is (origin if origin.from_outside else Origin.AGENT)
+
+
 def test_an_error_without_a_session_has_no_label() -> None:
     def opener() -> Session:
         raise StorageError("the store is busy; try again")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from tidegate.tools import TOOLS
 
 if TYPE_CHECKING:
     from tidegate.config.servers import Server
+    from tidegate.records.record import Origin
     from tidegate.server.served_session import ServedSession
     from tidegate.session import Session
     from tidegate.store import Store
@@ -87,7 +88,7 @@ class GatewayTools:
         self._servers = servers
         self._tell = tell
         self._told = set[str]()
-        self._memory = MemoryTools(served, copies_marked=True)
+        self._memory = MemoryTools(served)
         self._gateway: Gateway | None = None
         self._running = set[asyncio.Future[Result]]()
 
@@ -109,6 +110,10 @@ class GatewayTools:
             return await self._memory.call(name, arguments)
         return text_answer(result.text, result.level, failed=result.failed)
 
+    def note_read(self, origins: Iterable[Origin]) -> None:
+        """Note that the client's model reads something of these origins."""
+        self._memory.note_read(origins)
+
     async def close(self) -> None:
         """End every server and every call. Takes a few seconds at most."""
         if self._gateway is not None:
@@ -129,7 +134,7 @@ class GatewayTools:
         if entry is None:
             return None
         result = await self._finished(self._gateway.call_entry(entry, arguments), progress)
-        self._memory.note_read((result.origin,))
+        self.note_read((result.origin,))
         return result
 
     async def _finished(self, call: Coroutine[Any, Any, Result], progress: Progress) -> Result:

@@ -43,7 +43,7 @@ logging.getLogger("mcp").propagate = False
 
 def build(tools: ServedTools, *, instructions: str) -> Server[Any]:
     """Return the server of one session, for any transport of the SDK. Lists and the handshake need no session."""
-    resources = MemoryResources(tools.served)
+    resources = MemoryResources(tools)
 
     async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
         return await tools.listing()

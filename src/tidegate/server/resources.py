@@ -6,13 +6,20 @@ Each read passes the gate, like a tool call (P4, P7); the lists are the same at 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import mcp_types as types
 from mcp import MCPError
 
-from tidegate.errors import Refused, TidegateError
-from tidegate.policy.decisions import PolicyRule
-from tidegate.server.served_session import ServedSession
+from tidegate.errors import TidegateError
+from tidegate.policy.result_labels import result_label
+from tidegate.records.record import Origin
+from tidegate.server.tool_calls import ServedTools, shown
+
+if TYPE_CHECKING:
+    from tidegate.core.context import Context
+    from tidegate.policy.levels import Level
+    from tidegate.session import Session
 
 URI = "tidegate://memory"
 PROMPT = "memory"
@@ -27,9 +34,9 @@ _DESCRIPTION = (
 
 @dataclass(frozen=True, slots=True)
 class MemoryResources:
-    """The handlers of resources and prompts for one session."""
+    """The handlers of resources and prompts for one session. tools: those of the same session."""
 
-    served: ServedSession
+    tools: ServedTools
 
     async def list_resources(self, _context: object, _params: object) -> types.ListResourcesResult:
         resource = types.Resource(uri=URI, name=PROMPT, title=_TITLE, description=_DESCRIPTION, mime_type="text/plain")
@@ -43,9 +50,9 @@ class MemoryResources:
     ) -> types.ReadResourceResult:
         if params.uri != URI:
             raise MCPError(types.INVALID_PARAMS, f"unknown resource; the only one is {URI}")
-        text = await self._text()
+        text, label = await self._read()
         return types.ReadResourceResult(
-            contents=[types.TextResourceContents(uri=URI, mime_type="text/plain", text=text)]
+            contents=[types.TextResourceContents(uri=URI, mime_type="text/plain", text=text)], _meta=label
         )
 
     async def list_prompts(self, _context: object, _params: object) -> types.ListPromptsResult:
@@ -54,26 +61,22 @@ class MemoryResources:
     async def get_prompt(self, _context: object, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         if params.name != PROMPT or params.arguments:
             raise MCPError(types.INVALID_PARAMS, f"unknown prompt; the only one is {PROMPT}, without arguments")
-        content = types.TextContent(type="text", text=await self._text())
+        text, label = await self._read()
         # P18: in the user's role, never in the system's.
-        return types.GetPromptResult(
-            description=_DESCRIPTION, messages=[types.PromptMessage(role="user", content=content)]
-        )
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(description=_DESCRIPTION, messages=[message], _meta=label)
 
-    async def _text(self) -> str:
+    async def _read(self) -> tuple[str, dict[str, object]]:
+        """Return the block of memories, and its labels. Raises: MCPError."""
+        served = self.tools.served
         try:
-            return await self.served.run(lambda session: session.context().text or NOTHING)
+            context, level = await served.run(_context)
         except TidegateError as error:
-            failed = shown(error, self.served.command)
+            failed = shown(error, served.command)
             raise MCPError(_FAILED, str(failed["message"]), {"error": failed}) from None
+        self.tools.note_read((context.origin,))
+        return context.text or NOTHING, result_label(level, trusted=context.origin is Origin.OWNER)
 
 
-def shown(error: TidegateError, command: str) -> dict[str, object]:
-    """Return an error as clients see it; if the session has ended, with how to continue.
-
-    command: the one that started this server.
-    """
-    found = error.to_dict()
-    if isinstance(error, Refused) and error.rule is PolicyRule.P7:
-        found["message"] = f"{error.message}; then start this server again with `tidegate {command} --session NAME`"
-    return found
+def _context(session: Session) -> tuple[Context, Level]:
+    return session.context(), session.taint

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mcp_types as types
 
-from tidegate.errors import TidegateError
+from tidegate.errors import Refused, TidegateError
+from tidegate.policy.decisions import PolicyRule
 from tidegate.policy.levels import Level
 from tidegate.policy.result_labels import result_label
 from tidegate.records.record import Origin, least_trusted
-from tidegate.server.resources import shown
 from tidegate.tools import TOOLS
 from tidegate.tools.results import origins_in
 
@@ -40,6 +40,9 @@ class ServedTools(Protocol):
     async def call(self, name: str, arguments: dict[str, Any], progress: Progress) -> types.CallToolResult:
         """Return the answer to a call. Raises nothing."""
 
+    def note_read(self, origins: Iterable[Origin]) -> None:
+        """Note what the client's model reads, before it can: later saves are marked like the least trusted (P18)."""
+
     async def close(self) -> None:
         """End whatever still runs. Takes a few seconds at most."""
 
@@ -48,20 +51,15 @@ class ServedTools(Protocol):
 
 
 class MemoryTools:
-    """The five memory tools.
+    """The five memory tools. What is saved is marked like the least trusted of all that was read before (P18)."""
 
-    copies_marked: what is saved is marked like the least trusted of all that was read before (P18).
-    """
-
-    def __init__(self, served: ServedSession, *, copies_marked: bool = False) -> None:
+    def __init__(self, served: ServedSession) -> None:
         self.served = served
-        self._copies_marked = copies_marked
         self._read = Origin.AGENT
 
     def note_read(self, origins: Iterable[Origin]) -> None:
-        """Note that the client's model has read something of these origins."""
-        if self._copies_marked:
-            self._read = least_trusted((self._read, *origins))
+        """Note that the client's model reads something of these origins."""
+        self._read = least_trusted((self._read, *origins))
 
     async def listing(self) -> types.ListToolsResult:
         """Return the memory tools. The list does not depend on the session, so any cache may keep it (P5)."""
@@ -104,6 +102,17 @@ async def error_answer(error: TidegateError, served: ServedSession) -> types.Cal
     level = await served.level()
     label = None if level is None else result_label(level, trusted=False)
     return _json_answer({"error": shown(error, served.command)}, label, is_error=True)
+
+
+def shown(error: TidegateError, command: str) -> dict[str, object]:
+    """Return an error as clients see it; if the session has ended, with how to continue.
+
+    command: the one that started this server.
+    """
+    found = error.to_dict()
+    if isinstance(error, Refused) and error.rule is PolicyRule.P7:
+        found["message"] = f"{error.message}; then start this server again with `tidegate {command} --session NAME`"
+    return found
 
 
 def _json_answer(
