@@ -98,6 +98,10 @@ def call(number: object, arguments: dict[str, Any]) -> dict[str, Any] | None:
             return text("x" * 3_000_000)
         case "many-values":
             return text("small", structuredContent={"all": [{}] * 1_000_000})
+        case "many-parts":
+            return {"content": [5] * 20_000}
+        case "many-numbers":
+            return text("small", structuredContent={"all": [5] * 1_000_000})
         case "deep":
             value = "[" * 100_000 + "]" * 100_000
             sys.stdout.write(f'{{"jsonrpc": "2.0", "id": {number}, "result": {value}}}\n')

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tidegate.config import servers as config_servers
 from tidegate.config.reader import read_settings
-from tidegate.gateway import process, replies, wire_guard
+from tidegate.gateway import connections, process, replies, tool_list, wire_guard
 from tidegate.policy.levels import Level
 from tidegate.policy.servers import Classification
 
@@ -50,5 +50,7 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     mebibyte = 1024 * 1024
     assert f"may send {process.LINE_BYTES_MAX // mebibyte} MiB in one message" in WORDS
     assert f"and {wire_guard.CALL_BYTES_MAX // mebibyte} MiB during one call" in WORDS
+    assert f"at most {connections.RESULT_VALUES_MAX:,} values in an answer" in WORDS
+    assert f"or {tool_list.ENTRY_VALUES_MAX:,} values" in WORDS
     assert f"the first {replies.RESULT_CHARS_MAX:,} characters" in WORDS
     assert f"for each call; {config_servers.TIMEOUT_SECONDS} unless" in WORDS

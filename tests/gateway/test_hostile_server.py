@@ -67,6 +67,7 @@ def test_a_server_that_behaves_is_called(echo: Callable[..., Result]) -> None:
         ("no-result", "sent an answer that breaks the protocol"),
         ("many-tools", "lists more than 500 tools"),
         ("never-ends-its-list", "lists its tools on more than 50 pages"),
+        ("many-parts", f"sent an answer of more than {connections.RESULT_VALUES_MAX} values"),
         ("malformed-list", "sent an answer that breaks the protocol"),
     ],
 )
@@ -126,6 +127,10 @@ def test_a_huge_result_is_cut_and_a_later_call_is_answered(running: Callable[...
     for result in running(hostile("huge"), twice):
         assert len(result.text) < 101_000
         assert "[2900000 characters are left out]" in result.text
+
+
+def test_structured_content_may_have_any_number_of_values(echo: Callable[..., Result]) -> None:
+    assert data(echo("many-numbers")) == "small"
 
 
 def test_what_is_no_message_is_dropped_and_the_answer_still_arrives(echo: Callable[..., Result]) -> None:

@@ -23,13 +23,16 @@ from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics, misplac
 from tidegate.gateway.pins import Definitions
 from tidegate.gateway.replies import Reply
 from tidegate.gateway.tool_list import ToolList
-from tidegate.gateway.wire_guard import Check, Guard
+from tidegate.gateway.wire_guard import Check, Guard, count_values
 from tidegate.policy.result_labels import claimed_level
 
 PROBE_SECONDS = 10
 """How long to wait for an answer in the newest revision before a server is taken for an older one."""
 
 PAGES_MAX = 50
+
+RESULT_VALUES_MAX = 20_000
+"""The maximum number of JSON values in one answer. In structured content any number is quick to validate."""
 
 T = TypeVar("T")
 _RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
@@ -169,7 +172,7 @@ class McpConnection:
         cursor: str | None = None
         for _ in range(PAGES_MAX):
             page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            tools.add(page.tools)
+            await asyncio.to_thread(tools.add, page.tools)
             cursors.add(cursor)
             cursor = page.next_cursor
             if not cursor or cursor in cursors:
@@ -221,7 +224,10 @@ class _Session(ClientSession):
 
 
 class _Sieve(JSONRPCDispatcher):
-    """The library's dispatcher. It sees a list of tools before the library refuses the whole for one bad entry."""
+    """The library's dispatcher. It sees each result before the library validates it.
+
+    There, one bad entry spoils a whole list of tools, and a huge answer keeps every other call waiting.
+    """
 
     def __init__(self, incoming: wire.Incoming, outgoing: wire.Outgoing) -> None:
         super().__init__(incoming, outgoing)
@@ -230,9 +236,14 @@ class _Sieve(JSONRPCDispatcher):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
     ) -> dict[str, Any]:
-        """Return the server's result, a list of tools without its bad entries."""
+        """Return the server's result, a list of tools without its bad entries. Raises: CutOffError for a huge one."""
         result = await super().send_raw_request(method, params, opts, **more)
-        return self.tools.sift(result) if method == "tools/list" else result
+        if method == "tools/list":
+            return await asyncio.to_thread(self.tools.sift, result)  # it can take seconds, in small steps
+        typed = {name: value for name, value in result.items() if name != "structuredContent"}
+        if count_values(typed, RESULT_VALUES_MAX) > RESULT_VALUES_MAX:
+            raise CutOffError(f"sent an answer of more than {RESULT_VALUES_MAX} values")
+        return result
 
 
 class _Answer(RootModel[dict[str, Any]]):
