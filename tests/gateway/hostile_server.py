@@ -102,6 +102,9 @@ def call(number: object, arguments: dict[str, Any]) -> dict[str, Any] | None:
             return {"content": [5] * 20_000}
         case "many-numbers":
             return text("small", structuredContent={"all": [5] * 1_000_000})
+        case "says":  # exactly what it is asked to, before its answer
+            sys.stdout.buffer.write(words.replace("ID", str(number)).encode("latin-1") + b"\n")
+            sys.stdout.flush()
         case "deep":
             value = "[" * 100_000 + "]" * 100_000
             sys.stdout.write(f'{{"jsonrpc": "2.0", "id": {number}, "result": {value}}}\n')

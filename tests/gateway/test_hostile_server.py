@@ -79,7 +79,7 @@ def test_a_server_that_breaks_a_bound_is_cut_off_with_a_reason_in_our_own_words(
     assert result.failed
 
 
-@pytest.mark.parametrize("how", ["hangs", "never-starts", "deep"])
+@pytest.mark.parametrize("how", ["hangs", "never-starts"])
 def test_a_server_that_does_not_answer_is_cut_off(echo: Callable[..., Result], how: str) -> None:
     result = echo(replace(hostile(how), timeout_seconds=1))
     assert result.text == "hostile__echo: no result: the server did not answer within 1 seconds."
@@ -137,6 +137,39 @@ def test_what_is_no_message_is_dropped_and_the_answer_still_arrives(echo: Callab
     result = echo("garbage")
     assert data(result) == "hello"
     assert CANARY not in result.text
+
+
+RESULT = '"result":{"content":[{"type":"text","text":"%s"}]}'
+UNREADABLE = [
+    '{"jsonrpc":"2.0","id":ID,' + RESULT % "\\ud800" + "}",
+    '{"jsonrpc":"2.0","id":ID,' + RESULT % "\xff" + "}",
+    '{"jsonrpc":"2.0","id":ID,' + RESULT % "\x01" + "}",
+    '{"jsonrpc":"2.0","id":ID,' + RESULT % "x",
+    '{"jsonrpc":"2.0","id":ID,"result":[]}',
+    '{"jsonrpc":"2.0","id":ID,"result":null}',
+    '{"jsonrpc":"2.0","id":ID,"error":"\\udfff"}',
+    '{"jsonrpc":"2.0","id":{},' + RESULT % "x" + "}",
+    '{"jsonrpc":"1.0","id":ID,' + RESULT % "x" + "}",
+    '[{"jsonrpc":"2.0","id":ID,' + RESULT % "x" + "}]",
+    'log: {"jsonrpc":"2.0","id":ID,' + RESULT % "x" + "}",
+]
+
+
+@pytest.mark.parametrize("line", UNREADABLE)
+def test_a_message_that_nobody_can_read_ends_the_wait(echo: Callable[..., Result], line: str) -> None:
+    result = echo("says", line)
+    assert result.text == "hostile__echo: no result: the server sent an answer that breaks the protocol."
+
+
+@pytest.mark.parametrize("line", ["", "Listening on port 5", '{"level":30,"msg":"\\ud800"}', "[]", "5", "\xff{"])
+def test_a_line_that_is_meant_for_people_is_dropped(echo: Callable[..., Result], line: str) -> None:
+    assert data(echo("says", line)) == line
+
+
+def test_lines_that_are_no_messages_are_counted_like_messages(echo: Callable[..., Result]) -> None:
+    assert "[result NONCE]" in echo("says", "\n" * (CALL_MESSAGES_MAX - 10)).text
+    result = echo("says", "\n" * CALL_MESSAGES_MAX)
+    assert result.reason == f"the server sent more than {CALL_MESSAGES_MAX} messages"
 
 
 def test_p14_what_a_server_asks_for_is_denied_and_only_a_ping_is_answered(echo: Callable[..., Result]) -> None:

@@ -125,10 +125,18 @@ class _Handler(BaseHTTPRequestHandler):
                     "params": {"level": "info", "data": CANARY},
                 }
                 self._stream(lambda: f"data: {json.dumps(note)}\n\n".encode(), "text/event-stream")
+            case "unreadable":
+                self._send(self._unreadable(body))
+            case "unreadable-event":
+                self._send(b"data: " + self._unreadable(body) + b"\n\n", **{"Content-Type": "text/event-stream"})
             case "asks":
                 self._ask(body, result)
             case _:
                 self._answer(body, result)
+
+    def _unreadable(self, body: dict[str, Any]) -> bytes:
+        result = {"content": [{"type": "text", "text": f"\ud800 {CANARY}"}]}
+        return json.dumps({"jsonrpc": "2.0", "id": body["id"], "result": result}).encode()
 
     def _ask(self, body: dict[str, Any], result: dict[str, Any]) -> None:
         """Asks for something, waits for the reply, and answers then."""
@@ -322,3 +330,11 @@ def test_a_url_where_nobody_listens_is_reported(echo: Callable[..., Result], pee
 )
 def test_an_older_server_is_found_whatever_it_answers_at_the_probe(echo: Callable[..., Result], how: str) -> None:
     assert "hello" in echo(f"probed:{how}", 4).text
+
+
+@pytest.mark.parametrize("how", ["unreadable", "unreadable-event"])
+def test_an_answer_that_nobody_can_read_ends_the_wait_and_no_word_of_it_arrives(
+    echo: Callable[..., Result], how: str
+) -> None:
+    result = echo(how)
+    assert result.text == "hostile__echo: no result: the server sent an answer that breaks the protocol."

@@ -19,7 +19,7 @@ from pydantic import RootModel, TypeAdapter, ValidationError
 from tidegate.config.servers import Server
 from tidegate.errors import Refused
 from tidegate.gateway import wire
-from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics, misplaced
+from tidegate.gateway.diagnostics import CutOffError, ServerDiagnostics, misplaced, unreadable
 from tidegate.gateway.pins import Definitions
 from tidegate.gateway.replies import Reply
 from tidegate.gateway.tool_list import ToolList
@@ -205,7 +205,7 @@ class McpConnection:
         except (CutOffError, Refused, MCPError):
             raise
         except ValidationError:
-            raise CutOffError("sent an answer that breaks the protocol", misunderstood=True) from None
+            raise unreadable() from None
         except Exception:  # noqa: BLE001
             # The libraries' errors quote the server; none of that may leave (P12).
             raise CutOffError("lost the connection", misunderstood=True) from None

@@ -28,6 +28,11 @@ class CutOffError(Exception):
         self.misunderstood = misunderstood
 
 
+def unreadable() -> CutOffError:
+    """Return the error for an answer that cannot be read."""
+    return CutOffError("sent an answer that breaks the protocol", misunderstood=True)
+
+
 class ServerDiagnostics:
     """Details of one server's failure, for the owner who asks for its tools.
 

@@ -17,7 +17,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from tidegate.config.servers import Server
-from tidegate.gateway.diagnostics import CutOffError
+from tidegate.gateway.diagnostics import CutOffError, unreadable
 from tidegate.gateway.process import Process
 from tidegate.gateway.wire_guard import CALL_BYTES_MAX, Guard
 
@@ -76,8 +76,11 @@ class Incoming:
             await self._guard.wait()
             try:
                 item = await self._source.receive()
+                self._guard.count_message()
                 if isinstance(item, Exception):
                     continue  # no message
+                if _unread(item.message):
+                    raise unreadable()
                 if self._guard.admits(item.message):
                     return item
             except CutOffError as error:
@@ -161,7 +164,9 @@ class _Lines:
         try:
             return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValidationError as error:
-            return error
+            if b'"jsonrpc"' in line:  # perhaps the awaited answer: nobody should wait in vain
+                raise unreadable() from None
+            return error  # what else programs print, such as a log
 
     async def send(self, item: SessionMessage, /) -> None:
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -170,6 +175,15 @@ class _Lines:
 
     async def aclose(self) -> None:
         """Do nothing: the starter of the process stops it."""
+
+
+def _unread(message: types.JSONRPCMessage) -> bool:
+    """Return whether the library puts this in the place of an answer over HTTP that it could not read.
+
+    It quotes the answer (P12), without its labels (P14).
+    """
+    error = message.error if isinstance(message, types.JSONRPCError) else None
+    return error is not None and error.code == types.PARSE_ERROR and error.message.startswith("Failed to parse ")
 
 
 def _denial(request: types.JSONRPCRequest) -> types.JSONRPCMessage:

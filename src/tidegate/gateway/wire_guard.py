@@ -95,11 +95,14 @@ class Guard:
         """Return `may_send` of a message in its wire form: checked again, because connecting takes time."""
         return self.may_send(types.jsonrpc_message_adapter.validate_json(body, by_name=False))
 
-    def admits(self, message: types.JSONRPCMessage) -> bool:
-        """Return whether a message is an awaited answer; others are dropped (P14). Raises: CutOffError if too many."""
+    def count_message(self) -> None:
+        """Count an incoming message, or a line that is none. Raises: CutOffError when one call has too many."""
         self._messages += 1
         if self._messages > CALL_MESSAGES_MAX:
             raise CutOffError(f"sent more than {CALL_MESSAGES_MAX} messages")
+
+    def admits(self, message: types.JSONRPCMessage) -> bool:
+        """Return whether a message is an awaited answer; others are dropped (P14)."""
         if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError) or message.id not in self._awaited:
             return False
         self._awaited.discard(message.id)
