@@ -168,6 +168,9 @@ def call(number: object, arguments: dict[str, Any]) -> dict[str, Any] | None:
             return text("harmless", _meta=claims, structuredContent=claims)
         case "labels":  # says of its answer what it is asked to
             return {"content": [{"type": "text", "text": CANARY}], **json.loads(words)}
+        case "errs-with-labels":
+            say({"id": number, "error": {"code": -32000, "message": CANARY, "data": json.loads(words)}})
+            return None
         case "surroundings":
             return text(json.dumps({"env": dict(os.environ), "cwd": os.getcwd(), "files": os.listdir()}))
     return text(str(words))

@@ -256,23 +256,53 @@ LABELLED = [
         INTERNAL,
     ),
     ({"_meta": {"ifc": {"integrity": "trusted", "confidentiality": "public"}}, "annotations": None}, PUBLIC),
-    ({"_meta": {"com.tidegate/level": "PUBLIC"}, "structuredContent": {"_meta": {"sensitiveHint": "high"}}}, PUBLIC),
+    (
+        {"_meta": {"com.tidegate/level": "PUBLIC"}, "structuredContent": {"_meta": {"sensitiveHint": "high"}}},
+        RESTRICTED,
+    ),
+    ({"structuredContent": {"_meta": {"annotations": {"sensitiveHint": "medium"}}}}, CONFIDENTIAL),
+    ({"structuredContent": {"_meta": ["private"]}}, RESTRICTED),
+    ({"structuredContent": {"_meta": None, "annotations": ["line 5"], "sensitiveHint": "high"}}, PUBLIC),
+]
+ERRORS: list[tuple[Any, Level]] = [
+    ({"com.tidegate/level": "CONFIDENTIAL"}, CONFIDENTIAL),
+    ({"ifc": {"confidentiality": "private"}}, INTERNAL),
+    ({"_meta": {"com.tidegate/level": "RESTRICTED"}}, RESTRICTED),
+    ({"_meta": {"annotations": {"sensitiveHint": "medium"}}}, CONFIDENTIAL),
+    ({"annotations": {"privateHint": True}}, INTERNAL),
+    ({"com.tidegate/level": "PUBLIC", "_meta": {"sensitiveHint": "high"}}, RESTRICTED),
+    ({"_meta": ["private"]}, RESTRICTED),
+    ({"com.tidegate/level": "PUBLIC"}, PUBLIC),
+    ({"content": 5}, PUBLIC),
+    ("RESTRICTED", PUBLIC),
+    ([{"sensitiveHint": "high"}], PUBLIC),
+    (None, PUBLIC),
 ]
 
 
 def test_p4_a_label_counts_wherever_it_is_in_an_answer_and_only_upwards(store: Store, pins: Pins) -> None:
-    server = hostile("labels")
+    seen = levels(hostile("labels"), [answer for answer, _ in LABELLED], store, pins)
+    assert seen == [(level, level) for _, level in LABELLED]
 
-    async def levels() -> list[tuple[Level, Level]]:
+
+def test_p14_a_label_on_an_error_counts_as_on_an_answer(store: Store, pins: Pins) -> None:
+    seen = levels(hostile("errs-with-labels"), [data for data, _ in ERRORS], store, pins)
+    assert seen == [(level, level) for _, level in ERRORS]
+
+
+def levels(server: Server, answers: list[Any], store: Store, pins: Pins) -> list[tuple[Level, Level]]:
+    """The level of each result and of its session afterwards, from PUBLIC."""
+
+    async def call() -> list[tuple[Level, Level]]:
         seen = []
-        for answer, _ in LABELLED:
+        for answer in answers:
             session = store.session("ada", level=PUBLIC)
             async with Gateway(store, session, {server.name: server}, pins) as gateway:
                 result = await gateway.call("hostile__echo", {"text": json.dumps(answer)})
                 seen.append((result.level, session.taint))
         return seen
 
-    assert asyncio.run(levels()) == [(level, level) for _, level in LABELLED]
+    return asyncio.run(call())
 
 
 def test_p4_a_label_below_the_source_lowers_nothing(echo: Callable[..., Result], session: Session) -> None:
@@ -282,12 +312,16 @@ def test_p4_a_label_below_the_source_lowers_nothing(echo: Callable[..., Result],
     assert result.origin is Origin.TOOL
 
 
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [("labels", {"_meta": {"sensitiveHint": "high"}}), ("errs-with-labels", {"_meta": {"sensitiveHint": "high"}})],
+)
 def test_p4_an_answer_labelled_above_the_ceiling_leaves_no_trace_of_itself(
-    echo: Callable[..., Result], store: Store, session: Session
+    echo: Callable[..., Result], store: Store, session: Session, how: str, words: dict[str, Any]
 ) -> None:
     store.sessions.set_ceiling(session.id, CONFIDENTIAL)
     with pytest.raises(Refused, match="withheld") as caught:
-        echo(hostile("labels"), json.dumps({"_meta": {"sensitiveHint": "high"}}))
+        echo(hostile(how), json.dumps(words))
     assert CANARY not in str(caught.value.to_dict())
     assert session.taint is PUBLIC
 

@@ -124,7 +124,7 @@ class McpConnection:
         try:
             return await self._during(check, self._ask(tool, arguments))
         except MCPError as error:
-            return Reply(error.error.message, failed=True)
+            return Reply(error.error.message, failed=True, claimed=claimed_level(_error_labels(error.error)))
 
     async def close(self) -> None:
         """End the connection, and the server if it was started for it. Sends nothing."""
@@ -270,11 +270,25 @@ def _reply(answer: dict[str, Any]) -> Reply:
 def _labels(answer: dict[str, Any]) -> Iterator[object]:
     """Yield every place in an answer that can carry labels: of the answer itself, and of each part of its content."""
     for part in (answer, *answer.get("content", ())):
-        for holder in (part, part.get("resource")):
-            if isinstance(holder, dict):
-                meta = holder.get("_meta")
-                yield from (meta, holder.get("annotations"))
-                yield meta.get("annotations") if isinstance(meta, dict) else None
+        yield from _held(part)
+        yield from _held(part.get("resource"))
+    structured = answer.get("structuredContent") or {}
+    yield from _held({"_meta": structured.get("_meta")})  # all other names there are the tool's own
+
+
+def _error_labels(error: types.ErrorData) -> Iterator[object]:
+    """Yield every place in an error that can carry labels: its data, as labels or as an answer has them."""
+    if isinstance(error.data, dict):
+        yield error.data
+        yield from _held(error.data)
+
+
+def _held(holder: object) -> Iterator[object]:
+    """Yield the places for labels in one part of an answer."""
+    if isinstance(holder, dict):
+        meta = holder.get("_meta")
+        yield from (meta, holder.get("annotations"))
+        yield meta.get("annotations") if isinstance(meta, dict) else None
 
 
 def _shown(block: types.ContentBlock) -> str:
