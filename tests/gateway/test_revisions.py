@@ -6,13 +6,14 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.gateway.conftest import hostile
 
 from tidegate.config.servers import Server
 from tidegate.gateway import gateway as gateways
-from tidegate.gateway.connections import look
+from tidegate.gateway.connections import McpConnection, look
 from tidegate.gateway.gateway import Gateway
 from tidegate.gateway.pins import Pins
 from tidegate.gateway.replies import Result
@@ -74,6 +75,50 @@ def test_a_server_that_was_old_and_now_speaks_only_the_newest_revision_is_found(
     server = hostile("newest-only")
     revisions_of(store).note_old("ada", server, PUBLIC)
     assert "hello" in call(store, session, server, pins).text
+
+
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each start of a server may take, in seconds."""
+    allowed: list[float] = []
+    real = McpConnection._during
+
+    async def during(connection: McpConnection, check: Any, act: Any, seconds: float) -> Any:
+        allowed.append(seconds)
+        return await real(connection, check, act, seconds)
+
+    monkeypatch.setattr(McpConnection, "_during", during)
+    return allowed
+
+
+def test_both_starts_of_a_silent_server_share_one_time(
+    store: Store, session: Session, pins: Pins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = waits(monkeypatch)
+    result = call(store, session, replace(hostile("never-starts"), timeout_seconds=1), pins)
+    assert result.reason == "the server did not answer within 1 seconds"
+    assert allowed[0] == 1
+    assert allowed[1] <= 0.5, "the probe has taken half"
+    assert len(allowed) == 2
+
+
+def test_a_silent_server_that_was_old_is_started_once(
+    store: Store, session: Session, pins: Pins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = waits(monkeypatch)
+    server = replace(hostile("never-starts"), timeout_seconds=1)
+    revisions_of(store).note_old("ada", server, PUBLIC)
+    assert call(store, session, server, pins).reason == "the server did not answer within 1 seconds"
+    assert allowed == [1]
+
+
+def test_a_server_that_ends_at_once_has_the_rest_of_the_time(
+    store: Store, session: Session, pins: Pins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = waits(monkeypatch)
+    assert "hello" in call(store, session, hostile("ends-at-the-probe"), pins).text
+    first, second, *calls = allowed
+    assert first > second > 0
+    assert calls == [first, first]
 
 
 def test_the_owner_lists_the_tools_of_an_old_server_too() -> None:

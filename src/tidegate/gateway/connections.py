@@ -29,6 +29,9 @@ from tidegate.policy.result_labels import claimed_level
 PROBE_SECONDS = 10
 """How long to wait for an answer in the newest revision before a server is taken for an older one."""
 
+START_SECONDS_MIN = 0.1
+"""A server is not started again if it would get less time than this to answer."""
+
 PAGES_MAX = 50
 
 RESULT_VALUES_MAX = 20_000
@@ -70,7 +73,6 @@ class McpConnection:
     def __init__(self, server: Server, diagnostics: ServerDiagnostics | None = None) -> None:
         self.old = False
         self._server = server
-        self._seconds = server.timeout_seconds
         self._guard = Guard(diagnostics)
         self._opened: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
         # The library requires that one task enters and leaves a session; calls and the end come from any task.
@@ -83,30 +85,23 @@ class McpConnection:
         """Open a connection and agree on a revision of the protocol.
 
         An older server may answer the newest revision with anything, with silence or by ending. Then it is started
-        again and addressed in an older one. old: it is known to speak an older one. Raises: CutOffError, Refused.
+        again and addressed in an older one, if the server's time is not over: both share it.
+        old: it is known to speak an older one. Raises: CutOffError, Refused.
         """
-        try:
-            return await cls._open(server, check, diagnostics, old=old)
-        except CutOffError as error:
-            if not error.misunderstood:
-                raise
-        if diagnostics is not None:
-            diagnostics.begin_again()
-        return await cls._open(server, check, diagnostics, old=not old)
-
-    @classmethod
-    async def _open(
-        cls, server: Server, check: Check, diagnostics: ServerDiagnostics | None, *, old: bool
-    ) -> McpConnection:
-        connection = cls(server, diagnostics)
-        try:
-            await connection._during(check, connection._introduce(old_first=old))
-        except BaseException as error:
-            await asyncio.shield(asyncio.ensure_future(connection.close()))
-            if isinstance(error, MCPError):
-                raise CutOffError("refuses the connection", misunderstood=True) from None
-            raise
-        return connection
+        time, left, again = asyncio.get_running_loop().time, float(server.timeout_seconds), False
+        while True:
+            connection, began = cls(server, diagnostics), time()
+            try:
+                await connection._during(check, connection._introduce(old_first=old), left)
+                return connection
+            except BaseException as error:
+                left -= time() - began  # without the time that its end takes
+                await asyncio.shield(asyncio.ensure_future(connection.close()))
+                if again or left < START_SECONDS_MIN or not isinstance(error, CutOffError) or not error.misunderstood:
+                    raise
+            again, old = True, not old
+            if diagnostics is not None:
+                diagnostics.begin_again()
 
     async def definitions(self, check: Check) -> Definitions:
         """Return the tools as the server defines them now. Raises: CutOffError, Refused."""
@@ -115,14 +110,14 @@ class McpConnection:
     async def tools(self, check: Check) -> ToolList:
         """Return the tools as the server lists them now, with those that cannot be used. Raises: as `definitions`."""
         try:
-            return await self._during(check, self._list())
+            return await self._during(check, self._list(), self._server.timeout_seconds)
         except MCPError:
             raise CutOffError("does not list its tools") from None
 
     async def call(self, check: Check, tool: str, arguments: Mapping[str, Any]) -> Reply:
         """Return the server's answer, which may be its own error. Raises: CutOffError, Refused."""
         try:
-            return await self._during(check, self._ask(tool, arguments))
+            return await self._during(check, self._ask(tool, arguments), self._server.timeout_seconds)
         except MCPError as error:
             return Reply(error.error.message, failed=True, claimed=claimed_level(_error_labels(error.error)))
 
@@ -153,14 +148,17 @@ class McpConnection:
                 await (session.initialize() if old else self._discover(session))
                 self.old = old
                 return
-            except (MCPError, ValidationError, RuntimeError):  # unknown method, invalid answer, no common revision
+            except MCPError:  # unknown method
+                if last:
+                    raise CutOffError("refuses the connection", misunderstood=True) from None
+            except (ValidationError, RuntimeError):  # invalid answer, no common revision
                 if last:
                     raise
 
     async def _discover(self, session: _Session) -> None:
         """Ask in the newest revision. Raises: CutOffError for silence."""
         try:
-            async with asyncio.timeout(min(PROBE_SECONDS, self._seconds / 2)):
+            async with asyncio.timeout(min(PROBE_SECONDS, self._server.timeout_seconds / 2)):
                 await session.discover()
         except TimeoutError:
             raise CutOffError("does not answer", misunderstood=True) from None
@@ -186,21 +184,23 @@ class McpConnection:
         # schema, which could run forever and decides nothing.
         return _reply((await session.send_request(request, _Answer)).root)
 
-    async def _during(self, check: Check, act: Coroutine[Any, Any, T]) -> T:
+    async def _during(self, check: Check, act: Coroutine[Any, Any, T], seconds: float) -> T:
         """Return the result of an act, unless the connection breaks or the time runs out first."""
         task = asyncio.ensure_future(act)
         either: set[asyncio.Future[Any]] = {task, self._guard.broken}
         try:
             with self._guard.during(check):
                 try:
-                    await asyncio.wait(either, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     await _ended(task)
                 answered = not task.cancelled() and task.exception() is None
                 if self._guard.broken.done() and not answered:
                     raise self._guard.broken.result()
                 if task.cancelled():
-                    raise CutOffError(f"did not answer within {self._seconds} seconds", misunderstood=True)
+                    raise CutOffError(
+                        f"did not answer within {self._server.timeout_seconds} seconds", misunderstood=True
+                    )
                 return task.result()
         except (CutOffError, Refused, MCPError):
             raise
