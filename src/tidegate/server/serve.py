@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,7 @@ def _offer(
     home: str | Path | None, agent: str, name: str | None, level: Level | None, command: str
 ) -> tuple[SessionOpener, ServedTools]:
     """Return what opens the session, and the tools for it. Raises: ModuleNotFoundError."""
+    import_module("mcp")  # now, while its absence can still be told: `_run` needs it
     from tidegate.server.served_session import ServedSession, SessionOpener
 
     tell = partial(_tell, command)
