@@ -70,5 +70,5 @@ def test_the_table_of_others_labels_is_that_of_the_code(row: str, said: dict[str
 
 def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     assert f"at most {NAME_CHARS_MAX} characters" in WORDS
-    assert f"keep it for {gateway_tools.LIST_TTL_MS // 1000} seconds" in WORDS
+    assert f"keep the list for {gateway_tools.LIST_TTL_MS // 1000} seconds" in WORDS
     assert f"every {gateway_tools.PROGRESS_SECONDS:.0f} seconds" in WORDS
