@@ -18,7 +18,7 @@ from tests.storage.soundness import unsound
 
 import tidegate
 from tidegate.policy.levels import Level
-from tidegate.storage.sqlite.connection import transaction
+from tidegate.storage.sqlite.connection import SqliteConnection, transaction
 from tidegate.storage.sqlite.pool import VIEWS_MAX
 from tidegate.storage.sqlite.provider import SqliteProvider
 from tidegate.store import Store
@@ -207,7 +207,7 @@ def test_views_that_were_never_given_back_are_there_to_take_once_nobody_has_them
 def test_a_transaction_whose_connection_was_closed_first_has_nothing_to_undo(home: Path) -> None:
     with opened(home) as store:
         main(store).memory.save("k", "words")
-    connection = apsw.Connection(str(database(home)))
+    connection = SqliteConnection(str(database(home)))
     with pytest.raises(ZeroDivisionError), transaction(connection):  # noqa: PT012 - the point is where it is raised
         connection.close()
         raise ZeroDivisionError

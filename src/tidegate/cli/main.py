@@ -97,10 +97,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(words)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has left, after the command finished its work
-        _discard_output()
+        output.discard(sys.stdout)
         return 1
     except OSError:
-        _discard_output()
+        output.discard(sys.stdout)
         failed = "cannot read standard input or write standard output: it is closed, full, or failed"
         output.warn(f"tidegate: {failed}; what was changed stays changed")
         return 3
@@ -161,10 +161,3 @@ def _installed_by(error: TidegateError) -> str:
     from tidegate.cli.installing import install_command
 
     return f": {install_command(str(error.details['install']))}"
-
-
-def _discard_output() -> None:
-    """Discard the interpreter's own flush at exit, which would fail again."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tidegate.records.invisible_text import escape_invisible, escape_line
 from tidegate.records.jsonable import jsonable
@@ -48,9 +48,19 @@ REMAINS = (
 
 def warn(text: str) -> None:
     """Write a line that is not a result to standard error, if anybody can read it there."""
-    with suppress(OSError):  # the result and the exit code say all that matters
+    try:
         sys.stderr.write(escape(text) + "\n")
         sys.stderr.flush()
+    except OSError:  # the result and the exit code say all that matters
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Discard what a stream could not write: the interpreter would try again at exit, and end with another code."""
+    with suppress(OSError):  # a host's stream may have no descriptor
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def speak_utf8() -> None:
