@@ -26,8 +26,11 @@ PROCESS_SECONDS_MAX = 60  # a bound on hanging, not a measurement
 LONG_SECONDS = 20 * 60
 # They run what other tests measure as well, thousands of times; measuring it again takes longer than running it.
 HARNESS = {
+    "test_backup_mutated.py",
     "test_byte_identical.py",
     "test_canary.py",
+    "test_faults.py",
+    "test_interrupts.py",
     "test_leaks.py",
     "test_races.py",
     "test_small_scope.py",

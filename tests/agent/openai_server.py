@@ -63,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         if status == 429:
-            self.send_header("Retry-After", "0.01")
+            self.send_header("Retry-After", "1")
         self.end_headers()
         self.wfile.write(data)
 
