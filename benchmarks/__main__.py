@@ -32,11 +32,12 @@ def at_size(home: Path, size: int) -> dict[str, Any]:
             "get": verbs.get(store, home),
             "call_tool": verbs.call(store),
             "save": verbs.save(store, home),
-            "similar": verbs.similar(store),
-            "context": verbs.context(store),
             "list": verbs.listing(store),
             "delete": verbs.delete(store),
             "search": search.search(store, home, size),
+            # They add memories, some of which a question above would match.
+            "similar": verbs.similar(store),
+            "context": verbs.context(store),
         }
 
 
