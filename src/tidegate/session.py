@@ -35,7 +35,7 @@ from tidegate.records.validation import (
     check_tag,
     check_tags,
 )
-from tidegate.search.analysis import analyse, analyse_query
+from tidegate.search.analysis import Query, analyse, analyse_query
 from tidegate.search.nearness import telling_words
 from tidegate.storage.control import SessionRow
 
@@ -102,10 +102,8 @@ class SessionMemory:
         affect them (P5).
         Raises: InvalidArgument, LimitExceeded, Refused, StorageError.
         """
-        query = check_query(query, self._limits)
-        most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
-        wanted = self._filter(tag, since, until)
-        verb = partial(search.search, query=analyse_query(query), echoed=query, max_results=most, wanted=wanted)
+        asked, most, wanted = self._asked(query, max_results, tag, since, until)
+        verb = partial(search.search, query=asked, echoed=query, max_results=most, wanted=wanted)
         return self._gate.read(self._handle, "memory_search", verb)
 
     def explain(
@@ -118,10 +116,8 @@ class SessionMemory:
         until: datetime | date | str | None = None,
     ) -> Explanation:
         """Return the hits of `search`, the terms of the query, and the parts of each score. Raises: as `search`."""
-        query = check_query(query, self._limits)
-        most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
-        wanted = self._filter(tag, since, until)
-        verb = partial(search.explain, query=analyse_query(query), max_results=most, wanted=wanted)
+        asked, most, wanted = self._asked(query, max_results, tag, since, until)
+        verb = partial(search.explain, query=asked, max_results=most, wanted=wanted)
         return self._gate.read(self._handle, "memory_search", verb)
 
     def list(self, tag: str | None = None) -> Listing:
@@ -137,12 +133,18 @@ class SessionMemory:
         key = check_key(key, self._limits)
         return self._gate.write(self._handle, "memory_delete", partial(memory.delete, key=key))
 
-    def _filter(self, tag: str | None, since: object, until: object) -> SearchFilter:
+    def _asked(
+        self, query: str, max_results: int | None, tag: str | None, since: object, until: object
+    ) -> tuple[Query, int, SearchFilter]:
+        """Check what is asked for, and return the query, the number of results, and the filter."""
+        query = check_query(query, self._limits)
+        most = check_number("max_results", max_results, default=RESULTS_DEFAULT, most=RESULTS_MAX)
         first, last = read_bound(since, "since"), read_bound(until, "until", end=True)
         if first is not None and last is not None and last < first:
             raise InvalidArgument("until: must not be before since", argument="until")
         checked = check_tag(tag, self._limits)
-        return SearchFilter(None if checked is None else fold_tag(checked), first, last)
+        wanted = SearchFilter(None if checked is None else fold_tag(checked), first, last)
+        return analyse_query(query), most, wanted
 
     def _item(self, key: object, content: object, tags: object = None) -> NewRecord:
         key, content = check_key(key, self._limits), check_content(content, self._limits)

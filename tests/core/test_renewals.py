@@ -59,7 +59,7 @@ def test_a_name_that_was_renewed_between_the_lookup_and_the_opening_is_not_opene
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Refused):
-        resume(scene.store)  # it is looked up, and there is none
+        resume(scene.store)  # the name is looked up, and no session has it
     other, real = started_anew(scene), AuditLog.chain
 
     def chain(log: AuditLog, agent: str, level: Level) -> object:

@@ -39,7 +39,7 @@ class _SoundStream:
     async def _validate_response(self) -> AsyncIterator[ChatCompletionChunk]:
         self._model_profile = {**self._model_profile, "thinking_tags": None}
         pieces = CallPieces([tool.name for tool in self.model_request_parameters.function_tools])
-        async for chunk in super()._validate_response():  # type: ignore[misc]
+        async for chunk in super()._validate_response():  # type: ignore[misc]  # of the class that it is mixed into
             for choice in chunk.choices or ():
                 if choice.delta is not None and choice.delta.tool_calls:
                     choice.delta.tool_calls = [each for each in choice.delta.tool_calls if _renumber(each, pieces)]

@@ -19,7 +19,7 @@ IN_SHORT = "this is the short form; --full leaves nothing out"
 _LINE_CHARS_MAX = 100
 _WORD_CHARS_MAX = 60
 _VALUE_CHARS_MAX = 300
-_CONTEXT_CHARS = 20  # of what is the same, around what differs
+_CONTEXT_CHARS = 20  # shown before and after a difference
 _ARGUMENTS_MAX = 20
 _PLACES_MAX = 40
 _DEPTH_MAX = 8  # below this, a part of a definition is compared whole
@@ -125,7 +125,7 @@ def _same(left: str, right: str) -> int:
 
 
 def _excerpt(value: str, start: int, same_after: int) -> str:
-    """Return the part of a value that differs, with a little of what is the same around it."""
+    """Return the part of a value that differs, with a few characters before and after it."""
     begin, end = max(0, start - _CONTEXT_CHARS), len(value) - max(0, same_after - _CONTEXT_CHARS)
     part = value[begin:end]
     return f"{'… ' if begin else ''}{_cut(part, len(part), _VALUE_CHARS_MAX)}{' …' if end < len(value) else ''}"

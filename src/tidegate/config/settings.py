@@ -19,7 +19,7 @@ from tidegate.records.limits import Limits
 Durability = Literal["normal", "full"]
 
 DEFAULT_LEVEL = Level.INTERNAL
-"""The level of new sessions in a home that sets none. What an owner says at home is not meant for everybody."""
+"""The level of new sessions in a home that sets none. What an owner tells an agent is not public."""
 
 _KEY_BYTES_MIN = 16
 _KEY_BYTES_MAX = 64 * 1024

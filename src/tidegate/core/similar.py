@@ -21,7 +21,7 @@ _Variant = tuple[int, str]
 def with_similar(view: View, saved: SavedWithSimilar, *, words: Sequence[Sequence[str]]) -> Answer[SavedWithSimilar]:
     """Return what was saved, with the keys of up to three visible memories that are near, the nearest first.
 
-    words: of what was saved, each as its terms. Only the view decides which of them are rare (P5).
+    words: those of the saved text, each as its terms. Only the view decides which of them are rare (P5).
     """
     with view.snapshot():
         near = nearness([_holders(view, saved.key, terms) for terms in words])

@@ -212,7 +212,7 @@ def _services(url: str) -> apprise.Apprise:
         storage_mode="memory",
     )
     services = apprise.Apprise(asset=asset)
-    for each in parse_urls(url) or [url]:  # type: ignore[no-untyped-call]
+    for each in parse_urls(url) or [url]:  # type: ignore[no-untyped-call]  # apprise has no types
         service = apprise.Apprise.instantiate(each, asset=asset)
         if service is None:
             raise DeliveryError("apprise does not know this kind of URL", final=True)

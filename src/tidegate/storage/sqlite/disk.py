@@ -66,7 +66,7 @@ class Reserve:
                 os.close(descriptor)
 
     def make_first(self) -> None:
-        """Make the reserve of a new home: on a small disk only a quarter of what is free, since memories come first."""
+        """Make the reserve of a new home. On a small disk, only a quarter of what is free."""
         with suppress(OSError):
             disk = os.statvfs(self._path.parent)
             self.make(leaving=disk.f_bavail * disk.f_frsize * 3 // 4)

@@ -1,4 +1,4 @@
-"""The labels that a memory states itself, in its tags and its text: read in one place for every importer (P10)."""
+"""Reads the labels in a memory's own tags and text, in one place for every importer (P10)."""
 
 from __future__ import annotations
 
